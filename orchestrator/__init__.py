@@ -1,0 +1,1 @@
+"""sparkbuild: builds the CUDA Python stack from source for one GPU, and proves what is in every wheel."""

@@ -1,0 +1,1 @@
+"""ELF, fatbin, cubin, coverage, policy check: bytes in, facts and verdicts out. Standard library only."""

@@ -1,0 +1,1 @@
+"""Environments and layers, the stages, the process supervisor."""

@@ -1,0 +1,1 @@
+"""What audit is asked about (wheel, folder, file) turned into bytes."""

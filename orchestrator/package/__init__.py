@@ -1,0 +1,1 @@
+"""Local version, tags, and the wheel index."""

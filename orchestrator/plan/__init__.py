@@ -1,0 +1,1 @@
+"""Graph, effective arches, key, schedule: pure functions of values."""

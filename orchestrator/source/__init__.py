@@ -1,0 +1,1 @@
+"""Resolve, fetch, verify, unpack, patch."""

@@ -1,0 +1,1 @@
+"""Artifacts under keys, written atomically, never handed on unchecked."""
