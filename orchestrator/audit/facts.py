@@ -1,0 +1,110 @@
+"""What was read in a file: images, containers, bare cubins. Facts only, no judgement."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+from typing import TYPE_CHECKING, Literal
+
+from orchestrator.model.arch import Arch
+
+if TYPE_CHECKING:
+    from orchestrator.audit.findings import Finding
+
+Suffix = Literal["", "a", "f"]
+FileKind = Literal["elf", "archive", "fatbin", "cubin", "blob", "other"]
+
+
+class Kind(Enum):
+    """What an image is. The value is how it is called in reports."""
+
+    SASS = "sass"
+    PTX = "ptx"
+    LTO = "lto"
+    """LTO-IR (`lto_XX`): input of a link, not loadable."""
+    LINK_PTX = "link-ptx"
+    """PTX for a link by the driver, not loadable by itself."""
+    TILE = "tile"
+    """CUDA Tile IR; its arch field means nothing."""
+    UNKNOWN = "unknown"
+
+
+_PREFIX = {Kind.SASS: "sm_", Kind.PTX: "compute_", Kind.LTO: "lto_", Kind.LINK_PTX: "compute_"}
+
+
+@dataclass(frozen=True, slots=True)
+class Image:
+    """One piece of device code, as its header describes it."""
+
+    kind: Kind
+    sm: int
+    """Decimal arch number: 121."""
+    suffix: Suffix = ""
+    isa: tuple[int, int] | None = None
+    """PTX ISA version of a PTX image."""
+    linkable: bool = False
+    """It says of itself that it must be linked first (ELF type REL, or PTX with --compile-only)."""
+    raw_kind: int = 0
+    """The kind field of the fatbin entry; 0 for a bare cubin."""
+
+    @property
+    def arch(self) -> Arch:
+        """The arch: 121 and `a` are 12.1a."""
+        major, minor = divmod(self.sm, 10)
+        return Arch(major, minor, self.suffix)
+
+    @property
+    def name(self) -> str:
+        """`sm_121a`, `compute_90`, `lto_120f`, `tile` or `kind-0x10`."""
+        if self.kind is Kind.TILE:
+            return "tile"
+        if self.kind is Kind.UNKNOWN:
+            return f"kind-{self.raw_kind:#x}"
+        return f"{_PREFIX[self.kind]}{self.sm}{self.suffix}"
+
+    @property
+    def apart(self) -> str:
+        """How it is counted among what never is coverage: `sass:90a`, `lto:120f`, `tile`."""
+        if self.kind in (Kind.TILE, Kind.UNKNOWN):
+            return self.name
+        return f"{self.kind.value}:{self.sm}{self.suffix}"
+
+
+@dataclass(frozen=True, slots=True)
+class Container:
+    """One fatbin."""
+
+    offset: int
+    """Bytes from the start of the file."""
+    size: int
+    """Bytes, header included."""
+    images: tuple[Image, ...]
+    section: str | None = None
+    """Name of the ELF section that holds it; None when there is no table of sections."""
+
+    @property
+    def relocatable(self) -> bool:
+        """Whether the runtime cannot load it: it is input of a device link.
+
+        `nvcc -dc` puts these into the section `__nv_relfatbin`. Where no section tells, the images do.
+        """
+        if self.section == "__nv_relfatbin":
+            return True
+        return self.section != ".nv_fatbin" and any(image.linkable for image in self.images)
+
+
+@dataclass(frozen=True, slots=True)
+class FileFacts:
+    """What one file holds. Files of kind `other` hold nothing that could be device code."""
+
+    path: str
+    kind: FileKind
+    containers: tuple[Container, ...] = ()
+    cubins: tuple[Image, ...] = ()
+    """Cubins outside any fatbin: the file itself, or embedded in it."""
+    findings: tuple[Finding, ...] = ()
+
+    @property
+    def has_device_code(self) -> bool:
+        """Whether anything in it is meant for a GPU, loadable or not."""
+        return bool(self.containers or self.cubins)

@@ -1,0 +1,148 @@
+"""The command `sparkbuild`: finds the command that is meant, and turns errors into exit codes.
+
+Start-up is part of the interface: a command's module is imported when it runs or shows its own help.
+A recipe's name is a command too.
+"""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import click
+
+from orchestrator.errors import SparkbuildError, UnknownNameError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+COMMANDS = {
+    "all": ("build", "all_command", "Build every component of a stack, and audit each wheel."),
+    "plan": ("plan", "command", "Show what would be done, and why."),
+    "why": ("why", "command", "Name the ingredient that makes a component build again."),
+    "fetch": ("fetch", "command", "Download and verify all that a build needs."),
+    "lock": ("lock", "command", "Resolve a stack for a platform and Python, and write its lock."),
+    "audit": ("audit", "command", "Read which GPUs a wheel holds machine code for."),
+    "arch": ("arch", "command", "Explain an arch list and translate it for each build system."),
+    "store": ("store", "command", "List, verify and clean what was built."),
+}
+
+
+class Commands(click.Group):
+    """The built-in commands and, after them, one per recipe. Imports only what runs."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Return all command names, recipes last."""
+        return [*COMMANDS, *_recipe_names(ctx)]
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Return the command of that name, a built-in one or a recipe's."""
+        if cmd_name in COMMANDS:
+            module, attribute, _ = COMMANDS[cmd_name]
+            loaded: click.Command = getattr(importlib.import_module(f"orchestrator.cli.{module}"), attribute)
+            return loaded
+        if cmd_name in _recipe_names(ctx):
+            from orchestrator.cli.build import recipe_command
+
+            return recipe_command(cmd_name)
+        return None
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Find the command; an unknown one is answered with the nearest known name."""
+        name = args[0]
+        if not name.startswith("-") and self.get_command(ctx, name) is None:
+            raise UnknownNameError("command or recipe", name, self.list_commands(ctx))
+        return super().resolve_command(ctx, args)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """List commands without importing them."""
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, text) for name, (_, _, text) in COMMANDS.items()])
+        recipes = _recipe_names(ctx)
+        if recipes:
+            with formatter.section("Recipes (each is a command: builds it and what it needs)"):
+                formatter.write_text(", ".join(recipes))
+
+
+def _recipe_names(ctx: click.Context) -> list[str]:
+    from orchestrator.model.catalog import Catalog
+
+    folders: tuple[Path, ...] = ctx.find_root().params.get("recipes", ())
+    return sorted(Catalog.find(folders).names())
+
+
+def _show_version(ctx: click.Context, _param: click.Parameter, value: bool) -> None:  # noqa: FBT001 (click's signature)
+    if value:
+        from importlib.metadata import version
+
+        click.echo(f"sparkbuild {version('sparkbuild')}")
+        ctx.exit()
+
+
+@click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.option(
+    "--version",
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=_show_version,
+    help="Show the version and exit.",
+)
+@click.option("--debug", is_flag=True, help="Show tracebacks.")
+@click.option(
+    "--recipes",
+    multiple=True,
+    is_eager=True,
+    metavar="DIR",
+    type=click.Path(path_type=Path),
+    help="Folder of your own recipes, before the built-in ones; may be given again. Also SPARKBUILD_RECIPES.",
+)
+def root(debug: bool, recipes: tuple[Path, ...]) -> None:  # noqa: FBT001 (click hands options over by name)
+    """Build PyTorch, vLLM and their kernels from source for one GPU, and prove what is in every wheel.
+
+    \b
+    sparkbuild all --stack quickstart --arch 12.1a
+    sparkbuild causal-conv1d --arch 12.1a
+    """  # noqa: D301 (\b is click's mark for lines that stay as they are)
+    del debug, recipes
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Run one command line and return its exit code; errors are told on standard error."""
+    debug = "--debug" in arguments
+    try:
+        result: Any = root.main(list(arguments), prog_name="sparkbuild", standalone_mode=False)
+    except SparkbuildError as error:
+        return _tell(error, error.exit_code, debug=debug)
+    except click.exceptions.NoArgsIsHelpError as error:
+        click.echo(error.format_message(), err=True)
+        return 2
+    except click.ClickException as error:
+        error.show()
+        return 2
+    except (click.Abort, KeyboardInterrupt):
+        return 130
+    except BrokenPipeError:
+        # The reader went away (`| head`); what is still buffered has nowhere to go.
+        sys.stderr.close()
+        return 141
+    return result if isinstance(result, int) else 0
+
+
+def _tell(error: SparkbuildError, code: int, *, debug: bool) -> int:
+    if debug:
+        import traceback
+
+        traceback.print_exception(error)
+    else:
+        click.echo(f"error: {error}", err=True)
+    return code
+
+
+def main() -> NoReturn:
+    """Run the command line of this process."""
+    sys.exit(run(sys.argv[1:]))

@@ -1,0 +1,214 @@
+"""From a tree of strings to the structs of the format, with every mistake told by its place.
+
+The structs are the one description of the format; this walks their types once and keeps a converter for
+each. Nothing here knows what a recipe is, and nothing raises: mistakes are collected as `Problem`s.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import msgspec
+from msgspec import inspect
+
+from orchestrator.errors import near_miss
+from orchestrator.model.yamltext import Steps, Tree
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """One mistake: where, what stands there, and what should."""
+
+    steps: Steps
+    found: str
+    expected: str
+    guess: str | None = None
+    """The word that was probably meant."""
+    key: bool = False
+    """The mistake is the key, not the value."""
+
+    def __str__(self) -> str:
+        meant = f" (did you mean {self.guess}?)" if self.guess else ""
+        return f"{dotted(self.steps)}: found {self.found}, expected {self.expected}{meant}"
+
+
+Convert: TypeAlias = Callable[[Tree, Steps, list[Problem]], Any]
+
+
+def dotted(steps: Steps) -> str:
+    """Return `sources.main.git` or `patches[0].name`; the top is `the file`."""
+    text = ""
+    for step in steps:
+        text += f"[{step}]" if isinstance(step, int) else f".{step}" if text else step
+    return text or "the file"
+
+
+def shown(tree: Tree) -> str:
+    """Return what stands in the file, short enough for a message."""
+    if isinstance(tree, dict):
+        return f"a mapping ({', '.join(tree)})" if 0 < len(tree) < 4 else "a mapping"
+    if isinstance(tree, list):
+        return "a list"
+    if not tree:
+        return "nothing"
+    return repr(tree if len(tree) < 60 else tree[:57] + "...")
+
+
+def text(tree: Tree, steps: Steps, problems: list[Problem]) -> str:
+    """Convert to a string that is not empty."""
+    if isinstance(tree, str) and tree:
+        return tree
+    problems.append(Problem(steps, shown(tree), "text"))
+    return ""
+
+
+def any_text(tree: Tree, steps: Steps, problems: list[Problem]) -> str:
+    """Convert to a string that may be empty: the value of a variable."""
+    if isinstance(tree, str):
+        return tree
+    problems.append(Problem(steps, shown(tree), "text"))
+    return ""
+
+
+def boolean(tree: Tree, steps: Steps, problems: list[Problem]) -> bool:
+    """Convert `true` or `false`; YAML's other spellings are mistakes."""
+    if tree in ("true", "false"):
+        return tree == "true"
+    problems.append(Problem(steps, shown(tree), "true or false"))
+    return False
+
+
+_SIZE = re.compile(r"([0-9]+(?:\.[0-9]+)?)(?: ?(B|KiB|MiB|GiB|TiB))?", re.ASCII)
+SIZE_PATTERN = r"^[0-9]+(\.[0-9]+)?( ?(B|KiB|MiB|GiB|TiB))?$"
+_UNITS = {None: 1, "B": 1, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30, "TiB": 2**40}
+
+
+def size(tree: Tree, steps: Steps, problems: list[Problem]) -> int:
+    """Convert `4 GiB`, `512 MiB` or plain bytes to bytes, more than 0."""
+    match = _SIZE.fullmatch(tree) if isinstance(tree, str) else None
+    count = round(float(match[1]) * _UNITS[match[2]]) if match else 0
+    if count <= 0:
+        problems.append(Problem(steps, shown(tree), "a size such as 4 GiB, 512 MiB or a number of bytes"))
+    return count
+
+
+def one_or_list(item: Convert) -> Convert:
+    """Return a converter to a tuple that also takes a single value."""
+    many = list_of(item)
+
+    def convert(tree: Tree, steps: Steps, problems: list[Problem]) -> tuple[Any, ...]:
+        if isinstance(tree, str):
+            return (item(tree, steps, problems),)
+        found: tuple[Any, ...] = many(tree, steps, problems)
+        return found
+
+    return convert
+
+
+def struct_or_text(struct: type, field: str, spellings: Mapping[tuple[type, str], Convert]) -> Convert:
+    """Return a converter to `struct` that takes a plain string for its `field`."""
+    whole = converter(struct, spellings)
+
+    def convert(tree: Tree, steps: Steps, problems: list[Problem]) -> Any:
+        if isinstance(tree, str):
+            return struct(**{field: text(tree, steps, problems)})
+        return whole(tree, steps, problems)
+
+    return convert
+
+
+def converter(kind: type, spellings: Mapping[tuple[type, str], Convert]) -> Convert:
+    """Return the converter for a struct type."""
+    info = inspect.type_info(kind)
+    if not isinstance(info, inspect.StructType):
+        raise TypeError(f"{kind} is no struct")
+    return _struct(info, spellings)
+
+
+def _for_type(info: inspect.Type, spellings: Mapping[tuple[type, str], Convert]) -> Convert:
+    if isinstance(info, inspect.StrType):
+        return text
+    if isinstance(info, inspect.BoolType):
+        return boolean
+    if isinstance(info, inspect.LiteralType):
+        return _literal(tuple(str(value) for value in info.values))
+    if isinstance(info, inspect.VarTupleType):
+        return list_of(_for_type(info.item_type, spellings))
+    if isinstance(info, inspect.DictType):
+        plain = isinstance(info.value_type, inspect.StrType)
+        return _mapping(any_text if plain else _for_type(info.value_type, spellings))
+    if isinstance(info, inspect.StructType):
+        return _struct(info, spellings)
+    if isinstance(info, inspect.UnionType):
+        (some,) = (each for each in info.types if not isinstance(each, inspect.NoneType))
+        return _for_type(some, spellings)
+    raise TypeError(f"the format has no {info}")
+
+
+def _literal(values: tuple[str, ...]) -> Convert:
+    expected = values[0] if len(values) == 1 else f"one of {', '.join(values)}"
+
+    def convert(tree: Tree, steps: Steps, problems: list[Problem]) -> str:
+        if isinstance(tree, str) and tree in values:
+            return tree
+        guess = near_miss(tree, values) if isinstance(tree, str) and len(values) > 1 else None
+        problems.append(Problem(steps, shown(tree), expected, guess))
+        return values[0]
+
+    return convert
+
+
+def list_of(item: Convert) -> Convert:
+    """Return a converter to a tuple."""
+
+    def convert(tree: Tree, steps: Steps, problems: list[Problem]) -> tuple[Any, ...]:
+        if isinstance(tree, list):
+            return tuple([item(each, (*steps, index), problems) for index, each in enumerate(tree)])
+        problems.append(Problem(steps, shown(tree), "a list"))
+        return ()
+
+    return convert
+
+
+def _mapping(item: Convert) -> Convert:
+    def convert(tree: Tree, steps: Steps, problems: list[Problem]) -> dict[str, Any]:
+        if isinstance(tree, dict):
+            return {key: item(value, (*steps, key), problems) for key, value in tree.items()}
+        problems.append(Problem(steps, shown(tree), "a mapping"))
+        return {}
+
+    return convert
+
+
+
+
+def _struct(info: inspect.StructType, spellings: Mapping[tuple[type, str], Convert]) -> Convert:
+    cls: type[msgspec.Struct] = info.cls
+    fields = {
+        field.encode_name: spellings.get((cls, field.name)) or _for_type(field.type, spellings)
+        for field in info.fields
+    }
+    required = tuple(field.encode_name for field in info.fields if field.required)
+
+    def convert(tree: Tree, steps: Steps, problems: list[Problem]) -> Any:
+        if not isinstance(tree, dict):
+            problems.append(Problem(steps, shown(tree), f"a mapping with {', '.join(required or fields)}"))
+            return None
+        values: dict[str, Any] = {}
+        for key, value in tree.items():
+            each = fields.get(key)
+            if each is None:
+                guess = near_miss(key, fields)
+                problems.append(
+                    Problem((*steps, key), "an unknown field", f"one of {', '.join(fields)}", guess, key=True)
+                )
+            else:
+                values[key] = each(value, (*steps, key), problems)
+        missing = [name for name in required if name not in values]
+        problems.extend(Problem((*steps, name), "no such field", "it, since it is required", key=True) for name in missing)
+        return None if missing else cls(**values)
+
+    return convert

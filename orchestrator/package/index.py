@@ -1,0 +1,154 @@
+"""`dist/<stack>/`: the wheels that a run hands out, and the PEP 503 index over them.
+
+The folder is an output: what a run wrote there is listed in `sparkbuild.json`, by component and
+target, so that the next run replaces exactly its own files and a no-op run compares stats only.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import html
+import os
+import shutil
+from typing import TYPE_CHECKING, Literal
+from urllib.parse import quote
+
+import msgspec
+
+from orchestrator.store.atomic import write_bytes
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+
+_LIST = "sparkbuild.json"
+
+
+class Served(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One wheel in the folder."""
+
+    file: str
+    sha256: str
+    size: int
+    mtime_ns: int
+    inode: int
+
+
+class Listing(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What the folder holds: `<component> <target>` -> wheels."""
+
+    schema: Literal["sparkbuild.dist/1"] = "sparkbuild.dist/1"
+    entries: dict[str, tuple[Served, ...]] = {}
+
+
+def entry_name(component: str, target: str) -> str:
+    """Return the name under which a component's wheels for one target are listed."""
+    return f"{component} {target}"
+
+
+def read_listing(folder: Path) -> Listing:
+    """Return what the folder says it holds; a listing that cannot be read counts as empty."""
+    try:
+        return msgspec.json.decode((folder / _LIST).read_bytes(), type=Listing)
+    except (OSError, msgspec.DecodeError):
+        return Listing()
+
+
+def is_current(folder: Path, listing: Listing, entry: str, wheels: Mapping[str, str]) -> bool:
+    """Return whether the folder already serves these wheels (file name -> sha256), by stat alone."""
+    served = listing.entries.get(entry, ())
+    if {item.file: item.sha256 for item in served} != dict(wheels):
+        return False
+    return all(_unchanged(folder, item) for item in served) and (folder / "simple" / "index.html").exists()
+
+
+def _unchanged(folder: Path, item: Served) -> bool:
+    try:
+        stat = (folder / item.file).stat()
+    except OSError:
+        return False
+    return (stat.st_size, stat.st_mtime_ns, stat.st_ino) == (item.size, item.mtime_ns, item.inode)
+
+
+def publish(
+    folder: Path, entries: Mapping[str, Mapping[Path, str]], withdrawn: Sequence[str] = ()
+) -> Listing:
+    """Put wheels into the folder, take out those that they replace, and write the index.
+
+    Args:
+        folder: `dist/<stack>`.
+        entries: entry name -> wheels and their sha256, verified by the caller just before.
+        withdrawn: entries whose wheels are no longer served.
+
+    Returns:
+        The new listing. Files that no run listed are left alone.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    old = read_listing(folder)
+    kept = {
+        name: wheels for name, wheels in old.entries.items() if name not in entries and name not in withdrawn
+    }
+    new = kept | {
+        name: tuple(_place(folder, wheel, digest) for wheel, digest in wheels.items())
+        for name, wheels in entries.items()
+    }
+    listing = Listing(entries=dict(sorted(new.items())))
+    _write_index(folder, listing)
+    write_bytes(folder / _LIST, msgspec.json.format(msgspec.json.encode(listing), indent=1) + b"\n")
+    live = {item.file for wheels in new.values() for item in wheels}
+    for wheels in old.entries.values():
+        for item in wheels:
+            if item.file not in live:
+                (folder / item.file).unlink(missing_ok=True)
+    return listing
+
+
+def _place(folder: Path, wheel: Path, digest: str) -> Served:
+    """Copy one wheel in; a copy, not a link, so that nobody's edit here reaches the store."""
+    temporary = folder / f".{wheel.name}.{os.getpid()}.part"
+    try:
+        shutil.copyfile(wheel, temporary)
+        temporary.replace(folder / wheel.name)
+    finally:
+        with contextlib.suppress(FileNotFoundError):
+            temporary.unlink()
+    stat = (folder / wheel.name).stat()
+    return Served(
+        file=wheel.name, sha256=digest, size=stat.st_size, mtime_ns=stat.st_mtime_ns, inode=stat.st_ino
+    )
+
+
+def _write_index(folder: Path, listing: Listing) -> None:
+    """Write the pages of the index (PEP 503)."""
+    from packaging.utils import canonicalize_name
+
+    projects: dict[str, dict[str, Served]] = {}
+    for wheels in listing.entries.values():
+        for item in wheels:
+            projects.setdefault(canonicalize_name(item.file.split("-")[0]), {})[item.file] = item
+    simple = folder / "simple"
+    if simple.is_dir():
+        for page in simple.iterdir():
+            if page.is_dir() and page.name not in projects:
+                shutil.rmtree(page)
+    for project, files in projects.items():
+        links = [
+            f'<a href="../../{quote(name)}#sha256={item.sha256}">{html.escape(name)}</a>'
+            for name, item in sorted(files.items())
+        ]
+        (simple / project).mkdir(parents=True, exist_ok=True)
+        write_bytes(simple / project / "index.html", _page(f"Links for {project}", links))
+    simple.mkdir(exist_ok=True)
+    names = [f'<a href="{project}/">{project}</a>' for project in sorted(projects)]
+    write_bytes(simple / "index.html", _page("Simple index", names))
+
+
+def _page(title: str, links: Sequence[str]) -> bytes:
+    lines = [
+        "<!DOCTYPE html>",
+        '<html><head><meta name="pypi:repository-version" content="1.0">',
+        f"<title>{title}</title></head><body>",
+        *(f"{link}<br>" for link in links),
+        "</body></html>",
+    ]
+    return "\n".join(lines).encode() + b"\n"

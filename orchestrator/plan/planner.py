@@ -1,0 +1,236 @@
+"""From recipes, stack and lock to keyed steps, and from those and the store to a plan. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from orchestrator.errors import NotApplicableError, RecipeError, UnknownNameError
+from orchestrator.model.arch import devices_served, normal_form
+from orchestrator.model.dialects import env_value
+from orchestrator.model.when import resolved
+from orchestrator.plan.effective import effective
+from orchestrator.plan.graph import build_order, closure
+from orchestrator.plan.key import (
+    Ingredients,
+    MachineFacts,
+    build_ingredients,
+    build_key,
+    changed,
+    files_digest,
+)
+from orchestrator.plan.steps import Action, Estimate, KeyedStep, Plan, Step
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Mapping
+
+    from orchestrator.model.arch import ArchRequest, Device
+    from orchestrator.model.lock import Lock, LockedComponent, LockedSource
+    from orchestrator.model.recipe import Recipe
+    from orchestrator.model.stack import Stack
+
+
+@dataclass(frozen=True, slots=True)
+class PlanInputs:
+    """All that keys are made of."""
+
+    stack: Stack
+    lock: Lock
+    recipes: Mapping[str, Recipe]
+    arch: ArchRequest
+    machine: MachineFacts
+    patch_digest: Callable[[str, str], str]
+    """(recipe, patch name) -> sha256 of its bytes."""
+    device: Device | None = None
+    local_sources: Mapping[tuple[str, str], str] = field(default_factory=dict)
+    """(recipe, source) -> digest of a local tree that takes its place."""
+
+
+@dataclass(frozen=True, slots=True)
+class Past:
+    """What the store knows of one key, or of a recipe's last artifact."""
+
+    ingredients: Mapping[str, str]
+    rejected: bool = False
+    estimate: Estimate = Estimate()
+
+
+def keyed_steps(inputs: PlanInputs, names: Collection[str]) -> tuple[KeyedStep, ...]:
+    """Return the steps that `names` take in (empty: the whole stack), keyed, in build order.
+
+    Raises:
+        UnknownNameError: a name that the stack does not have.
+        CycleError: recipes that need each other.
+        RecipeError: a component that cannot be had in the way the stack asks for.
+        ArchError: an entry that lacks the suffix a recipe needs.
+        NotApplicableError: a single named recipe that cannot be built for the request.
+    """
+    stack = inputs.stack
+    for name in names:
+        if name not in stack.components:
+            raise UnknownNameError(f"recipe in stack {stack.name}", name, stack.components)
+    graph = {name: _needs(inputs, name) for name in stack.components}
+    taken = closure(graph, names or graph)
+    steps: dict[str, KeyedStep] = {}
+    for name in build_order({name: graph[name] for name in taken}):
+        steps[name] = _keyed(inputs, name, graph[name], steps)
+    for name in names:
+        if steps[name].kind == "not-applicable":
+            raise NotApplicableError(
+                f"{name} cannot be built for {inputs.arch.normal}: {steps[name].reason}",
+                hint=inputs.recipes[name].instead
+                or f"ask for one of {', '.join(inputs.recipes[name].applies)}",
+            )
+    return tuple(steps.values())
+
+
+def _needs(inputs: PlanInputs, name: str) -> tuple[str, ...]:
+    """Return what a component needs, to build or to run; a prebuilt one brings its own."""
+    if inputs.stack.components[name].prebuilt:
+        return ()
+    needs = inputs.recipes[name].needs
+    for need in (*needs.build, *needs.run):
+        if need not in inputs.stack.components:
+            raise RecipeError(
+                f"{name} needs {need}, which stack {inputs.stack.name} does not have",
+                hint=f"add {need} to the stack's components",
+            )
+    return tuple(dict.fromkeys((*needs.build, *needs.run)))
+
+
+def _keyed(inputs: PlanInputs, name: str, needs: tuple[str, ...], done: Mapping[str, KeyedStep]) -> KeyedStep:
+    recipe, component = inputs.recipes[name], inputs.stack.components[name]
+    locked = inputs.lock.components[name]
+    step = KeyedStep(name, component.version, recipe.wheel_name, "prebuilt", locked, needs=needs)
+    if component.prebuilt:
+        if locked.prebuilt is None:
+            raise RecipeError(f"the lock holds no prebuilt wheel of {name}")
+        return replace(step, key=locked.prebuilt.sha256)
+    if recipe.build is None:
+        raise RecipeError(
+            f"{name} has no build section, so it can only be taken prebuilt",
+            hint=f"say `prebuilt: true` for {name} in stack {inputs.stack.name}",
+        )
+    chosen = effective(inputs.arch, recipe.applies)
+    missing = [need for need in needs if done[need].kind == "not-applicable"]
+    if not chosen.entries or missing:
+        reason = chosen.reason or f"needs {', '.join(missing)}, which cannot be built for this arch"
+        if recipe.instead:
+            reason = f"{reason}; instead: {recipe.instead}"
+        return replace(step, kind="not-applicable", reason=reason)
+    arches = tuple(str(entry.arch) for entry in chosen.entries)
+    view = resolved(recipe, version=component.version, arches=arches, platform=inputs.lock.platform)
+    arch_env = {
+        variable: value
+        for variable, dialect in recipe.arch.env.items()
+        if (value := env_value(chosen.entries, dialect)) is not None
+    }
+    if recipe.arch.env and not arch_env:
+        raise RecipeError(
+            f"none of {name}'s arch dialects can say {normal_form(chosen.entries)}",
+            hint="name the one arch instead of its family, such as 12.1a",
+        )
+    sources = {key: _source_digest(inputs, name, key, locked) for key in view.sources}
+    patches = {patch.name: inputs.patch_digest(name, patch.name) for patch in view.patches}
+    build_needs = tuple(recipe.needs.build)
+    ingredients = build_ingredients(
+        recipe=view,
+        arch_use=recipe.arch,
+        arch=normal_form(chosen.entries),
+        arch_env=arch_env,
+        locked=locked,
+        source_digests=sources,
+        patch_digests=patches,
+        need_keys=_need_keys(build_needs, done),
+        machine=inputs.machine,
+    )
+    return replace(
+        step,
+        kind="build",
+        key=build_key(ingredients),
+        entries=chosen.entries,
+        arch=normal_form(chosen.entries) if recipe.arch.env else "",
+        devices=(inputs.device,) if inputs.device else devices_served(chosen.entries),
+        build_needs=build_needs,
+        recipe=view,
+        arch_env=arch_env,
+        ingredients=ingredients,
+        notes=tuple(note.text for note in chosen.notes),
+    )
+
+
+def _need_keys(build_needs: tuple[str, ...], done: Mapping[str, KeyedStep]) -> dict[str, str]:
+    keys: dict[str, str] = {}
+    for need in build_needs:
+        keys[need] = done[need].key or ""
+        if run := done[need].locked.run:
+            keys[f"{need} run"] = files_digest(run)
+    return keys
+
+
+def _source_digest(inputs: PlanInputs, name: str, source: str, locked: LockedComponent) -> str:
+    """Return what identifies a source: a local tree's digest, a sha256, or commits."""
+    local = inputs.local_sources.get((name, source))
+    if local is not None:
+        return f"local {local}"
+    try:
+        entry: LockedSource = locked.sources[source]
+    except KeyError:
+        raise RecipeError(
+            f"the lock holds no source {source} of {name}",
+            hint=f"`sparkbuild lock --stack {inputs.stack.name}` makes it anew",
+        ) from None
+    if entry.file is not None:
+        return f"sha256 {entry.file.sha256}"
+    modules = "".join(f" {path}@{commit}" for path, commit in sorted(entry.submodules.items()))
+    return f"commit {entry.commit}{modules}"
+
+
+def decide(
+    inputs: PlanInputs, steps: tuple[KeyedStep, ...], known: Mapping[str, Past], last: Mapping[str, Past]
+) -> Plan:
+    """Return the plan: what is done about each step, and why.
+
+    Args:
+        inputs: what the keys were made of.
+        steps: keyed steps in build order.
+        known: build key -> what the store holds under it.
+        last: recipe -> its latest artifact of whatever key.
+    """
+    return Plan(
+        stack=inputs.stack.name,
+        arch=inputs.arch.normal,
+        target=f"{inputs.lock.platform}, Python {inputs.lock.python}",
+        steps=tuple(_decided(step, known, last) for step in steps),
+    )
+
+
+def _decided(step: KeyedStep, known: Mapping[str, Past], last: Mapping[str, Past]) -> Step:
+    if step.kind == "not-applicable":
+        return Step(step, "not-applicable", step.reason or "")
+    if step.kind == "prebuilt":
+        size = sum(item.size for item in (step.locked.prebuilt, *step.locked.run) if item is not None)
+        return Step(step, "prebuilt", "the stack takes it as published", Estimate(disk_bytes=size))
+    action: Action = "build"
+    past = known.get(step.key or "")
+    before = last.get(step.name)
+    if past is not None:
+        action = "reuse"
+        why = "built before from the same ingredients"
+        if past.rejected:
+            why = "built before; its audit failed, so it is kept as rejected"
+    elif before is None:
+        why = "not built yet"
+    else:
+        why = explain(before.ingredients, dict(step.ingredients))
+    seen = past or before
+    return Step(step, action, why, seen.estimate if seen else Estimate())
+
+
+def explain(before: Mapping[str, str], now: Ingredients, limit: int = 3) -> str:
+    """Return one line that names what changed since the last artifact."""
+    changes = changed(before, now)
+    if not changes:
+        return "the same ingredients as the last artifact, which is gone"
+    listed = "; ".join(str(change) for change in changes[:limit])
+    return listed + (f"; and {len(changes) - limit} more" if len(changes) > limit else "")

@@ -1,0 +1,184 @@
+"""Downloads one file from an address: resumed, retried, verified, then moved to its place.
+
+sdists and archives come this way. pip would run a project's own code to "download" its sdist.
+"""
+
+from __future__ import annotations
+
+import base64
+import netrc
+import time
+import urllib.error
+import urllib.request
+from http.client import HTTPException
+from typing import TYPE_CHECKING
+from urllib.parse import unquote, urlsplit, urlunsplit
+
+from orchestrator.errors import MismatchError, OfflineError, SourceError
+from orchestrator.report.events import Progress, silent
+from orchestrator.source import disk, index, pipconfig
+
+if TYPE_CHECKING:
+    import urllib.response
+    from pathlib import Path
+
+    from orchestrator.model.lock import LockedFile
+    from orchestrator.report.events import Emit
+    from orchestrator.store.home import Home
+
+RETRY_WAITS_S = (1.0, 3.0, 9.0)
+_BLOCK = 1 << 20
+_PARTIAL, _TOO_MANY, _TIMED_OUT, _BAD_RANGE, _SERVER = 206, 429, 408, 416, 500
+
+
+def fetch_file(
+    file: LockedFile,
+    *,
+    home: Home,
+    offline: bool = False,
+    emit: Emit = silent,
+    url: str | None = None,
+) -> Path:
+    """Return a verified file, downloaded unless it is there.
+
+    Args:
+        file: name, size and sha256 as locked.
+        home: where it is kept: `downloads/<sha256>/<file>`.
+        offline: no network.
+        emit: hears of progress.
+        url: where it lies (http, https or file); None: the package index is asked.
+
+    Raises:
+        OfflineError: it is not there, and the network is not allowed.
+        MismatchError: other bytes came; nothing is kept.
+        SourceError: it could not be had.
+        NoSpaceError: the disk is, or would get, full.
+    """
+    if (path := disk.kept(home, file)) is not None:
+        return path
+    if offline:
+        raise OfflineError(
+            f"{file.file} is not here, and the network is not allowed",
+            hint="run `sparkbuild fetch` once with the network",
+        )
+    from filelock import FileLock
+
+    home.locks.mkdir(parents=True, exist_ok=True)
+    part = home.downloads / ".parts" / file.sha256
+    with FileLock(home.locks / f"download-{file.sha256}.lock"):
+        if (path := disk.kept(home, file)) is not None:
+            return path
+        url = url or index.find(file)
+        emit(Progress(file.name, f"downloading {file.file} ({file.size / 2**20:.1f} MiB)"))
+        part.parent.mkdir(parents=True, exist_ok=True)
+        disk.need_space(home.downloads, file.size - (part.stat().st_size if part.exists() else 0))
+        with disk.telling_full(home.downloads):
+            return disk.keep(_verified(url, part, file), home, file)
+
+
+def _verified(url: str, part: Path, file: LockedFile, *) -> Path:
+    """Fill `part`, verified; bytes left by an earlier run that prove wrong are fetched again."""
+    resumed = part.exists()
+    _filled(url, part, size=file.size)
+    try:
+        disk.verify(part, file, came_from=index.redacted(url))
+    except MismatchError:
+        part.unlink()
+        if not resumed:
+            raise
+        return _verified(url, part, file)
+    return part
+
+
+def _filled(url: str, part: Path, *, size: int) -> None:
+    """Try until `part` has all that the server gives, resuming where the last try stopped."""
+    for wait_s in (*RETRY_WAITS_S, None):
+        try:
+            _transfer(url, part, size=size)
+        except urllib.error.HTTPError as error:
+            with error:
+                reason = f"the server said {error.code} {error.reason}"
+            lasting = error.code < _SERVER and error.code not in {_TIMED_OUT, _TOO_MANY}
+            if error.code == _BAD_RANGE and part.exists():
+                part.unlink()
+                lasting = False
+        except (urllib.error.URLError, HTTPException, TimeoutError, ConnectionError) as error:
+            reason = str(getattr(error, "reason", error)) or type(error).__name__
+            # A file:// link that is not there will not come by waiting.
+            lasting = urlsplit(url).scheme == "file"
+        else:
+            return
+        if lasting or wait_s is None:
+            raise SourceError(
+                f"could not be downloaded: {reason}",
+                where=index.redacted(url),
+                hint="check the network (proxy, certificates) and run it again: it goes on where it stopped",
+            )
+        time.sleep(wait_s)
+
+
+def _transfer(url: str, part: Path, *, size: int) -> None:
+    """One try. Appends if the server agrees to go on; a connection that ends early raises."""
+    begun = part.stat().st_size if part.exists() else 0
+    if begun >= size > 0:
+        begun = 0
+    with _opened(url, begun) as answer:
+        goes_on = answer.status == _PARTIAL and _starts_at(answer.headers.get("Content-Range"), begun)
+        told = answer.headers.get("Content-Length")
+        total = int(told) + (begun if goes_on else 0) if told and told.isdigit() else None
+        with part.open("ab" if goes_on else "wb") as sink:
+            # One block past the promised size is enough to know that it is another file.
+            while sink.tell() <= size and (block := answer.read(_BLOCK)):
+                sink.write(block)
+            got = sink.tell()
+    if total is not None and got < min(total, size):
+        raise ConnectionError(f"the connection ended after {got} of {total} bytes")
+
+
+def _opened(url: str, begun: int) -> urllib.response.addinfourl:
+    """Open an address as pip would: its certificates, proxy, timeout and credentials."""
+    parts = urlsplit(url)
+    if parts.scheme not in {"http", "https", "file"}:
+        raise SourceError(
+            f"no address to download from: {parts.scheme or 'no scheme'}",
+            where=index.redacted(url),
+            hint="http, https and file addresses can be downloaded",
+        )
+    config = index.index_config()
+    bare = urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2], fragment=""))
+    request = urllib.request.Request(
+        bare, headers={"User-Agent": "sparkbuild", "Accept-Encoding": "identity"}
+    )
+    if begun:
+        request.add_header("Range", f"bytes={begun}-")
+    if (credentials := _credentials(url, config)) is not None:
+        encoded = base64.b64encode(":".join(credentials).encode()).decode()
+        # Not sent along when the server redirects to another one.
+        request.add_unredirected_header("Authorization", f"Basic {encoded}")
+    proxy = urllib.request.ProxyHandler(
+        {"http": config.proxy, "https": config.proxy} if config.proxy else None
+    )
+    tls = urllib.request.HTTPSHandler(context=pipconfig.tls_context(config, host=parts.hostname))
+    opened: urllib.response.addinfourl = urllib.request.build_opener(proxy, tls).open(
+        request, timeout=config.timeout_s
+    )
+    return opened
+
+
+def _credentials(url: str, config: pipconfig.IndexConfig) -> tuple[str, str] | None:
+    """Return user and password: in the address, in that of an index on the same host, or in netrc."""
+    parts = urlsplit(url)
+    if parts.hostname is None:
+        return None
+    for known in (parts, *map(urlsplit, config.index_urls)):
+        if known.hostname == parts.hostname and known.username:
+            return unquote(known.username), unquote(known.password or "")
+    try:
+        found = netrc.netrc().authenticators(parts.hostname)
+    except (OSError, netrc.NetrcParseError):
+        return None
+    return (found[0], found[2] or "") if found else None
+
+
+def _starts_at(content_range: str | None, begun: int) -> bool:
+    return content_range is not None and content_range.startswith(f"bytes {begun}-")

@@ -1,0 +1,243 @@
+"""Writing that a kill at any point, or a full disk, leaves either undone or done.
+
+Everything is made in a temporary beside its destination, synced, and renamed. Temporaries start with
+`.` and hold `.tmp-`; a temporary folder is locked (flock) for as long as its maker lives, so that a
+collector tells a leftover from work that goes on.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import secrets
+import shutil
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING
+
+from orchestrator.errors import NoSpaceError, StoreError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+TEMPORARY_MARK = ".tmp-"
+_FULL = (errno.ENOSPC, errno.EDQUOT)
+_DENIED = (errno.EACCES, errno.EPERM, errno.EROFS)
+_TAKEN = (errno.EEXIST, errno.ENOTEMPTY, errno.ENOTDIR)
+
+
+def temporary_name(name: str) -> str:
+    """Return a fresh name for a temporary that is to become `name`; gc knows it by its form."""
+    # A name may be up to 255 bytes long; the mark must still fit.
+    return f".{name[:100]}{TEMPORARY_MARK}{secrets.token_hex(6)}"
+
+
+def is_temporary(name: str) -> bool:
+    """Tell whether `temporary_name` made this name."""
+    return name.startswith(".") and TEMPORARY_MARK in name
+
+
+def free_bytes(path: Path) -> int | None:
+    """Return the bytes that this user can still write at `path` or its first parent that exists."""
+    for place in (path, *path.parents):
+        with suppress(OSError):
+            return shutil.disk_usage(place).free
+    return None
+
+
+def human_bytes(count: int) -> str:
+    """Return a size with a unit that people read: `0 B`, `3.1 GiB`."""
+    size = float(count)
+    for unit in ("B", "KiB", "MiB", "GiB"):
+        if size < 1024:  # noqa: PLR2004 - the step between the units
+            return f"{size:.0f} {unit}" if unit == "B" else f"{size:.1f} {unit}"
+        size /= 1024
+    return f"{size:.1f} TiB"
+
+
+def disk_error(error: OSError, path: Path) -> StoreError | NoSpaceError:
+    """Turn what the system said about writing at `path` into an error that says what to do."""
+    where = str(error.filename or path)
+    if error.errno in _FULL:
+        free = free_bytes(path)
+        quota = " (quota)" if error.errno == errno.EDQUOT else ""
+        left = "" if free is None else f", {human_bytes(free)} free"
+        return NoSpaceError(
+            f"no space left{quota}{left}",
+            where=where,
+            hint="`sparkbuild store gc` frees what was not used lately; SPARKBUILD_HOME names another disk",
+        )
+    if error.errno in _DENIED:
+        what = "the file system is read-only" if error.errno == errno.EROFS else "permission denied"
+        return StoreError(
+            what, where=where, hint="make the folder writable for you, or let SPARKBUILD_HOME name another"
+        )
+    if error.errno == errno.EFBIG:
+        return StoreError("the file is larger than allowed", where=where, hint="raise `ulimit -f`")
+    return StoreError(
+        (error.strerror or str(error)).lower(),
+        where=where,
+        hint="check the disk (`dmesg`), or let SPARKBUILD_HOME name a folder on another one",
+    )
+
+
+@contextmanager
+def disk_errors(path: Path) -> Iterator[None]:
+    """Raise what goes wrong inside as errors for people; `path` is what is being written.
+
+    Raises:
+        NoSpaceError: the disk or quota is full.
+        StoreError: read-only, not permitted, or any other fault of the file system.
+    """
+    try:
+        yield
+    except OSError as error:
+        raise disk_error(error, path) from error
+
+
+def fsync_dir(path: Path) -> None:
+    """Make the entries of a folder survive a power cut."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    except OSError as error:
+        if error.errno != errno.EINVAL:  # some network file systems cannot sync a folder
+            raise
+    finally:
+        os.close(descriptor)
+
+
+def fsync_file(path: Path) -> None:
+    """Make the bytes of a file survive a power cut."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def write_bytes(path: Path, data: bytes, *, durable: bool = True) -> None:
+    """Write a whole file so that readers see the former bytes or these, never a mixture.
+
+    Args:
+        path: the file; its folder is made when missing.
+        data: all of it.
+        durable: sync to disk; False for caches that may be lost.
+
+    Raises:
+        NoSpaceError: the disk is full.
+        StoreError: the file system refused otherwise.
+    """
+    with disk_errors(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        temporary = path.with_name(temporary_name(path.name))
+        try:
+            with temporary.open("xb") as stream:
+                stream.write(data)
+                stream.flush()
+                if durable:
+                    os.fsync(stream.fileno())
+            temporary.replace(path)
+        except BaseException:
+            with suppress(OSError):
+                temporary.unlink()
+            raise
+        if durable:
+            fsync_dir(path.parent)
+
+
+@contextmanager
+def temporary_dir(parent: Path, name: str = "new") -> Iterator[Path]:
+    """Yield a new folder in `parent`, locked while in use, and remove it unless it was renamed away.
+
+    Raises:
+        OSError: as the system says it; wrap with `disk_errors`.
+    """
+    parent.mkdir(parents=True, exist_ok=True)
+    folder = parent / temporary_name(name)
+    folder.mkdir()
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        with suppress(OSError):  # a file system without flock: age decides there
+            # Shared, because network file systems give an exclusive lock only to writers.
+            fcntl.flock(descriptor, fcntl.LOCK_SH)
+        yield folder
+    finally:
+        os.close(descriptor)
+        remove_tree(folder)
+
+
+def in_use(folder: Path) -> bool | None:
+    """Tell whether the maker of a `temporary_dir` lives; None where the file system cannot tell."""
+    try:
+        descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    except OSError:
+        return None
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except OSError:
+        return None
+    finally:
+        os.close(descriptor)
+    return False
+
+
+def place_dir(temporary: Path, destination: Path) -> bool:
+    """Rename a finished folder to where it belongs, unless something is there: then return False.
+
+    Raises:
+        OSError: as the system says it.
+    """
+    # An empty folder would be replaced by rename without a word, which is right: it holds nothing.
+    try:
+        temporary.rename(destination)
+    except OSError as error:
+        if error.errno in _TAKEN and os.path.lexists(destination):
+            return False
+        raise
+    fsync_dir(destination.parent)
+    return True
+
+
+def replace_dir(temporary: Path, destination: Path) -> None:
+    """Rename a finished folder to `destination`; what is there goes.
+
+    A kill between the two renames leaves `destination` missing, never half.
+
+    Raises:
+        NoSpaceError: the disk is full.
+        StoreError: the file system refused otherwise.
+    """
+    with disk_errors(destination):
+        while not place_dir(temporary, destination):
+            former = destination.with_name(temporary_name(destination.name))
+            with suppress(FileNotFoundError):
+                destination.rename(former)
+            remove_tree(former)
+
+
+def remove_tree(path: Path) -> None:
+    """Remove a file or a folder with read-only parts; what resists or is gone already is left."""
+    if not path.is_dir() or path.is_symlink():
+        with suppress(OSError):
+            path.unlink()
+        return
+    for folder, _, _ in os.walk(path):
+        with suppress(OSError):
+            os.chmod(folder, 0o700)  # noqa: PTH101 - a walk of ten thousands of folders: no Path for each
+    shutil.rmtree(path, ignore_errors=True)
+
+
+def sha256_file(path: Path) -> str:
+    """Return the sha256 of a file's bytes, as lower-case hex.
+
+    Raises:
+        OSError: the file cannot be read.
+    """
+    import hashlib
+
+    with path.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()
