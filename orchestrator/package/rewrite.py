@@ -10,6 +10,7 @@ import os
 import time
 import zipfile
 from pathlib import Path, PurePosixPath
+from typing import IO
 
 from orchestrator.errors import BuildFailedError
 

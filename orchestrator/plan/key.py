@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from orchestrator.model.lock import LockedComponent, LockedFile
-    from orchestrator.model.recipe import ArchUse, ModulePolicy
+    from orchestrator.model.recipe import ModulePolicy
     from orchestrator.model.when import ResolvedRecipe
 
 BUILD_LOGIC = 1
@@ -56,7 +56,6 @@ def files_digest(files: Sequence[LockedFile]) -> str:
 def build_ingredients(
     *,
     recipe: ResolvedRecipe,
-    arch_use: ArchUse,
     arch: str,
     arch_env: Mapping[str, str],
     locked: LockedComponent,
@@ -69,9 +68,9 @@ def build_ingredients(
 
     Args:
         recipe: the recipe with its conditions decided.
-        arch_use: how it is told the arch; without variables neither arch nor toolkit reach the build.
         arch: normal form of the effective arches.
-        arch_env: variables that carry the arch, translated.
+        arch_env: variables that carry the arch, translated; when there are none, neither arch nor toolkit
+            reach the build.
         locked: what the lock holds of this component.
         source_digests: source name -> sha256, commit or tree digest.
         patch_digests: patch name -> sha256, in the order in which they apply.
@@ -104,7 +103,7 @@ def build_ingredients(
     found |= {f"requires {item.name}": f"{item.version} {item.sha256}" for item in locked.requires}
     found |= {f"needs {name}": value for name, value in need_keys.items()}
     found |= {f"environment {name}": value for name, value in machine.environment.items()}
-    if arch_use.env:
+    if arch_env:
         found["arch"] = arch
         found |= {f"arch {name}": value for name, value in arch_env.items()}
         if machine.toolkit is not None:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from orchestrator.errors import NotApplicableError, RecipeError, UnknownNameError
-from orchestrator.model.arch import devices_served, normal_form
+from orchestrator.model.arch import normal_form
 from orchestrator.model.dialects import env_value
 from orchestrator.model.when import resolved
 from orchestrator.plan.effective import effective
@@ -19,12 +19,12 @@ from orchestrator.plan.key import (
     changed,
     files_digest,
 )
-from orchestrator.plan.steps import Action, Estimate, KeyedStep, Plan, Step
+from orchestrator.plan.steps import UNSEEN, Action, Estimate, KeyedStep, Plan, Step
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
 
-    from orchestrator.model.arch import ArchRequest, Device
+    from orchestrator.model.arch import ArchRequest, Device, Entry
     from orchestrator.model.lock import Lock, LockedComponent, LockedSource
     from orchestrator.model.recipe import Recipe
     from orchestrator.model.stack import Stack
@@ -52,7 +52,7 @@ class Past:
 
     ingredients: Mapping[str, str]
     rejected: bool = False
-    estimate: Estimate = Estimate()
+    estimate: Estimate = UNSEEN
 
 
 def keyed_steps(inputs: PlanInputs, names: Collection[str]) -> tuple[KeyedStep, ...]:
@@ -135,7 +135,6 @@ def _keyed(inputs: PlanInputs, name: str, needs: tuple[str, ...], done: Mapping[
     build_needs = tuple(recipe.needs.build)
     ingredients = build_ingredients(
         recipe=view,
-        arch_use=recipe.arch,
         arch=normal_form(chosen.entries),
         arch_env=arch_env,
         locked=locked,
@@ -150,13 +149,18 @@ def _keyed(inputs: PlanInputs, name: str, needs: tuple[str, ...], done: Mapping[
         key=build_key(ingredients),
         entries=chosen.entries,
         arch=normal_form(chosen.entries) if recipe.arch.env else "",
-        devices=(inputs.device,) if inputs.device else devices_served(chosen.entries),
+        devices=(inputs.device,) if inputs.device else _own_devices(chosen.entries),
         build_needs=build_needs,
         recipe=view,
         arch_env=arch_env,
         ingredients=ingredients,
-        notes=tuple(note.text for note in chosen.notes),
+        notes=tuple(note.text for note in chosen.notes) + tuple(drop.reason for drop in chosen.dropped),
     )
+
+
+def _own_devices(entries: tuple[Entry, ...]) -> tuple[Device, ...]:
+    """Return the devices that the entries name: 12.0f serves 12.0 unless --device says another."""
+    return tuple(sorted({entry.arch.device for entry in entries}))
 
 
 def _need_keys(build_needs: tuple[str, ...], done: Mapping[str, KeyedStep]) -> dict[str, str]:
@@ -224,7 +228,7 @@ def _decided(step: KeyedStep, known: Mapping[str, Past], last: Mapping[str, Past
     else:
         why = explain(before.ingredients, dict(step.ingredients))
     seen = past or before
-    return Step(step, action, why, seen.estimate if seen else Estimate())
+    return Step(step, action, why, seen.estimate if seen else UNSEEN)
 
 
 def explain(before: Mapping[str, str], now: Ingredients, limit: int = 3) -> str:

@@ -24,6 +24,9 @@ class Estimate:
     disk_bytes: int | None = None
 
 
+UNSEEN = Estimate()
+
+
 @dataclass(frozen=True, slots=True)
 class KeyedStep:
     """One component with its key, before anything is known of the store."""
@@ -56,7 +59,7 @@ class Step:
     keyed: KeyedStep
     action: Action
     why: str
-    estimate: Estimate = Estimate()
+    estimate: Estimate = UNSEEN
 
     @property
     def name(self) -> str:

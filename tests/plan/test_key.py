@@ -1,0 +1,191 @@
+"""What a key is made of: each ingredient that must change it, and each thing that must not."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING
+
+import msgspec
+import pytest
+from samples import KERNELS, LOCK, MACHINE, STACK, locked_file, plan_inputs, sha, with_locked, with_recipe
+
+from orchestrator.model.arch import parse_request
+from orchestrator.model.lock import LockedSource
+from orchestrator.model.recipe import ArchUse, ModulePolicy, PatchRef, Source, Variant, When
+from orchestrator.plan.key import audit_key, build_key, changed
+from orchestrator.plan.planner import PlanInputs, keyed_steps
+
+if TYPE_CHECKING:
+    from orchestrator.plan.steps import KeyedStep
+
+
+def step(inputs: PlanInputs, name: str = "kernels") -> KeyedStep:
+    return next(item for item in keyed_steps(inputs, ()) if item.name == name)
+
+
+def recipe(**changes: object) -> PlanInputs:
+    return with_recipe(msgspec.structs.replace(KERNELS, **changes))
+
+
+def build(**changes: object) -> PlanInputs:
+    assert KERNELS.build is not None
+    return recipe(build=msgspec.structs.replace(KERNELS.build, **changes))
+
+
+def machine(**changes: object) -> PlanInputs:
+    return plan_inputs(machine=dataclasses.replace(MACHINE, **changes))  # type: ignore[arg-type] # by field name
+
+
+def stack(**changes: object) -> PlanInputs:
+    return plan_inputs(stack=msgspec.structs.replace(STACK, **changes))
+
+
+BASE = step(plan_inputs())
+
+MOVES: dict[str, tuple[PlanInputs, str]] = {
+    "source bytes": (
+        with_locked("kernels", sources={"main": LockedSource(file=locked_file("kernels", content="x"))}),
+        "source main",
+    ),
+    "source commit": (
+        with_locked("kernels", sources={"main": LockedSource(commit="a" * 40)}),
+        "source main",
+    ),
+    "submodule commit": (
+        with_locked(
+            "kernels", sources={"main": LockedSource(commit="a" * 40, submodules={"third_party/x": "b" * 40})}
+        ),
+        "source main",
+    ),
+    "local source": (plan_inputs(local_sources={("kernels", "main"): sha("tree")}), "source main"),
+    "source place": (
+        recipe(sources={"main": Source(sdist="kernels", env="KERNELS_SRC")}),
+        "source main place",
+    ),
+    "patch bytes": (
+        plan_inputs(patch_digest=lambda _recipe, patch: sha(f"new {patch}")),
+        "patch 00 0001-first",
+    ),
+    "patch order": (
+        recipe(patches=tuple(reversed(KERNELS.patches))),
+        "patch 00 0001-first",
+    ),
+    "patch gone": (recipe(patches=KERNELS.patches[:1]), "patch 01 0002-second"),
+    "version": (with_locked("kernels", version="1.1"), "version"),
+    "environment": (build(env={"FORCE": "2"}), "env FORCE"),
+    "another variable": (build(env={"FORCE": "1", "MORE": "1"}), "env MORE"),
+    "config setting": (build(config_settings={"fast": "yes"}), "config fast"),
+    "commands": (build(commands=(("make",),)), "commands"),
+    "backend": (build(backend="commands", commands=(("make",),)), "backend"),
+    "directory": (build(directory="python"), "directory"),
+    "outputs": (build(outputs=("kernels*.whl",)), "outputs"),
+    "build requirement": (with_locked("kernels", requires=(locked_file("ninja", "2.0"),)), "requires ninja"),
+    "its bytes": (
+        with_locked("kernels", requires=(locked_file("ninja", content="other"),)),
+        "requires ninja",
+    ),
+    "prebuilt torch": (
+        with_locked("pytorch", prebuilt=locked_file("torch", "2.14.1", content="other")),
+        "needs pytorch",
+    ),
+    "what torch runs with": (with_locked("pytorch", run=(locked_file("sympy", "2"),)), "needs pytorch run"),
+    "arch": (plan_inputs(arch=parse_request("12.0f")), "arch"),
+    "arch variable": (recipe(arch=ArchUse(env={"TORCH_CUDA_ARCH_LIST": "torch-extension"})), "arch"),
+    "toolkit": (machine(toolkit="system def"), "toolkit"),
+    "compiler": (machine(compiler="g++ 14"), "compiler"),
+    "Python ABI": (machine(python_abi="cpython-313"), "python"),
+    "libc": (machine(libc="glibc 2.28"), "libc"),
+    "platform": (machine(platform="linux-aarch64"), "platform"),
+    "commands' environment": (machine(environment={"LANG": "C"}), "environment LANG"),
+    "variant that holds": (
+        build(variants=(Variant(when=When(arch=("12.1a",)), env={"EXTRA": "1"}),)),
+        "env EXTRA",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", MOVES)
+def test_this_changes_the_key_and_is_named(name: str) -> None:
+    inputs, ingredient = MOVES[name]
+    now = step(inputs)
+    assert now.key != BASE.key
+    named = {change.ingredient for change in changed(BASE.ingredients, now.ingredients)}
+    assert any(word.startswith(ingredient) for word in named), named
+
+
+STAYS: dict[str, PlanInputs] = {
+    "summary": recipe(summary="Other words"),
+    "homepage": recipe(homepage="https://example.test"),
+    "policy": recipe(modules=(ModulePolicy(match="*.so", expect="host"),)),
+    "memory": build(memory_per_unit=2**33),
+    "run needs": recipe(needs=msgspec.structs.replace(KERNELS.needs, run=())),
+    "variant that does not hold": build(variants=(Variant(when=When(version=">=9"), env={"EXTRA": "1"}),)),
+    "patch that does not hold": recipe(
+        patches=(*KERNELS.patches, PatchRef(name="0003-later", when=When(version=">=9")))
+    ),
+    "another component's source": with_locked("pure", sources={"main": LockedSource(commit="c" * 40)}),
+    "stack summary": stack(summary="Other words"),
+    "lock's own name": plan_inputs(lock=msgspec.structs.replace(LOCK, inputs="x", stack="demo")),
+    "spelling of the arch": plan_inputs(arch=parse_request(" SM_121A ")),
+    "order of variables": build(env=dict(reversed(list({"FORCE": "1"}.items())))),
+    "device": plan_inputs(device=parse_request("12.1a").entries[0].arch.device),
+}
+
+
+@pytest.mark.parametrize("name", STAYS)
+def test_this_does_not(name: str) -> None:
+    assert step(STAYS[name]).key == BASE.key
+
+
+def test_a_component_without_device_code_depends_on_neither_arch_nor_toolkit() -> None:
+    base = step(plan_inputs(), "pure")
+    assert step(plan_inputs(arch=parse_request("9.0a")), "pure").key == base.key
+    assert step(machine(toolkit="system def"), "pure").key == base.key
+    assert step(machine(compiler="g++ 14"), "pure").key != base.key
+
+
+def test_a_built_need_hands_its_key_on() -> None:
+    def needing(version: str) -> KeyedStep:
+        needs = msgspec.structs.replace(KERNELS.needs, build=("pure",))
+        inputs = with_recipe(msgspec.structs.replace(KERNELS, needs=needs))
+        component = msgspec.structs.replace(LOCK.components["pure"], version=version)
+        lock = msgspec.structs.replace(LOCK, components=LOCK.components | {"pure": component})
+        return step(dataclasses.replace(inputs, lock=lock))
+
+    assert needing("3.0").key != needing("3.1").key
+
+
+def test_keys_move_only_with_the_number_raised_by_hand() -> None:
+    """Golden: when this fails and the change is meant, raise BUILD_LOGIC and write the new key here."""
+    assert BASE.ingredients["logic"] == "1"
+    assert BASE.key == "8b6c43a9086637f53eaeb2e66997a71763ce6425551434bc2029ac72617df96d"
+
+
+def test_the_key_does_not_depend_on_the_order_of_ingredients() -> None:
+    assert build_key(dict(reversed(list(BASE.ingredients.items())))) == BASE.key
+
+
+def test_audit_key_follows_policy_wheel_device_and_arch_but_not_reasons() -> None:
+    policy = (ModulePolicy(match="*.so", expect="native"),)
+    base = audit_key(["w"], policy, ["12.1"], "12.1a")
+    with_reason = (ModulePolicy(match="*.so", expect="native", reason="because"),)
+    assert audit_key(["w"], with_reason, ["12.1"], "12.1a") == base
+    host = (ModulePolicy(match="*.so", expect="host"),)
+    others = [
+        audit_key(["v"], policy, ["12.1"], "12.1a"),
+        audit_key(["w"], host, ["12.1"], "12.1a"),
+        audit_key(["w"], policy, ["12.0"], "12.1a"),
+        audit_key(["w"], policy, ["12.1"], "12.0f"),
+    ]
+    assert len({base, *others}) == 5
+
+
+def test_changes_read_well() -> None:
+    before = {"arch": "12.1a", "patch 00 x": "a" * 64, "env A": "1"}
+    now = {"arch": "12.0f", "patch 00 x": "b" * 64, "env B": "1"}
+    assert [str(change) for change in changed(before, now)] == [
+        "arch changed from 12.1a to 12.0f",
+        "env A is gone",
+        "env B is new",
+        "patch 00 x changed from aaaaaaaaaaaa to bbbbbbbbbbbb",
+    ]

@@ -1,0 +1,161 @@
+"""From recipes, stack and lock to a plan: selection, applicability, actions and their reasons."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+from samples import KERNELS, LOCK, STACK, plan_inputs, with_recipe
+
+from orchestrator.errors import ArchError, NotApplicableError, RecipeError, UnknownNameError
+from orchestrator.model.arch import parse_request
+from orchestrator.model.recipe import ArchUse
+from orchestrator.model.stack import Component
+from orchestrator.plan.planner import Past, PlanInputs, decide, keyed_steps
+from orchestrator.plan.steps import Estimate, Plan
+
+
+def planned(
+    inputs: PlanInputs, *names: str, known: dict[str, Past] | None = None, last: dict[str, Past] | None = None
+) -> Plan:
+    return decide(inputs, keyed_steps(inputs, names), known or {}, last or {})
+
+
+def test_all_takes_the_whole_stack_in_build_order() -> None:
+    plan = planned(plan_inputs())
+    assert [(step.name, step.action) for step in plan.steps] == [
+        ("pure", "build"),
+        ("pytorch", "prebuilt"),
+        ("kernels", "build"),
+    ]
+    assert [step.name for step in plan.builds] == ["pure", "kernels"]
+
+
+def test_a_name_takes_what_it_needs_and_no_more() -> None:
+    assert [step.name for step in planned(plan_inputs(), "kernels").steps] == ["pytorch", "kernels"]
+
+
+def test_an_unknown_name_is_answered_with_the_nearest() -> None:
+    with pytest.raises(UnknownNameError) as caught:
+        planned(plan_inputs(), "kernel")
+    assert caught.value.hint == "did you mean kernels?"
+
+
+def test_json_has_the_contract_s_fields() -> None:
+    shown = planned(plan_inputs(), "kernels").to_json()
+    assert (shown["schema"], shown["arch"], shown["stack"]) == ("sparkbuild.plan/1", "12.1a", "demo")
+    step = shown["steps"][1]
+    assert step | {"key": None} == {
+        "name": "kernels",
+        "version": "1.0",
+        "action": "build",
+        "effective_arches": ["12.1a"],
+        "key": None,
+        "why": "not built yet",
+        "needs": ["pytorch"],
+        "estimate": {"cpu_s": None, "peak_bytes": None, "disk_bytes": None},
+        "notes": [],
+    }
+    assert len(step["key"]) == 64
+
+
+APPLIES_TO_HOPPER = with_recipe(
+    msgspec.structs.replace(KERNELS, applies=("9.0a", "10.0f"), instead="use Triton")
+)
+
+
+def test_what_does_not_apply_is_a_row_with_all_and_an_error_alone() -> None:
+    step = planned(APPLIES_TO_HOPPER).step("kernels")
+    assert step.action == "not-applicable"
+    assert "12.1a is not among 9.0a, 10.0f" in step.why
+    assert "use Triton" in step.why
+    with pytest.raises(NotApplicableError) as caught:
+        planned(APPLIES_TO_HOPPER, "kernels")
+    assert caught.value.exit_code == 2
+    assert caught.value.hint == "use Triton"
+
+
+def test_effective_arches_reach_the_step() -> None:
+    inputs = msgspec.structs.replace(KERNELS, applies=("9.0a", "10.0f"))
+    several = with_recipe(inputs)
+    several = PlanInputs(
+        stack=several.stack,
+        lock=several.lock,
+        recipes=several.recipes,
+        arch=parse_request("12.1a;9.0a;10.3a"),
+        machine=several.machine,
+        patch_digest=several.patch_digest,
+    )
+    step = planned(several).step("kernels")
+    assert step.keyed.arch == "9.0a;10.0f"
+    assert [str(device) for device in step.keyed.devices] == ["9.0", "10.0"]
+    assert any("10.3a is built as 10.0f" in note for note in step.keyed.notes)
+    assert any("12.1a is not among" in note for note in step.keyed.notes)
+
+
+def test_a_missing_suffix_is_an_error_with_the_hint() -> None:
+    inputs = plan_inputs(arch=parse_request("9.0"), recipes=APPLIES_TO_HOPPER.recipes)
+    with pytest.raises(ArchError) as caught:
+        planned(inputs)
+    assert "9.0a" in str(caught.value)
+
+
+def test_a_family_that_one_dialect_cannot_say_leaves_the_others() -> None:
+    both = ArchUse(env={"SPARKBUILD_NVCC_GENCODE": "nvcc", "TORCH_CUDA_ARCH_LIST": "torch-extension"})
+    inputs = plan_inputs(
+        arch=parse_request("12.0f"), recipes=with_recipe(msgspec.structs.replace(KERNELS, arch=both)).recipes
+    )
+    step = planned(inputs).step("kernels")
+    assert step.keyed.arch_env == {"SPARKBUILD_NVCC_GENCODE": "-gencode=arch=compute_120f,code=sm_120f"}
+    only = ArchUse(env={"TORCH_CUDA_ARCH_LIST": "torch-extension"})
+    with pytest.raises(RecipeError, match="none of kernels's arch dialects"):
+        planned(
+            plan_inputs(
+                arch=parse_request("12.0f"),
+                recipes=with_recipe(msgspec.structs.replace(KERNELS, arch=only)).recipes,
+            )
+        )
+
+
+def test_actions_follow_the_store() -> None:
+    inputs = plan_inputs()
+    steps = {step.name: step for step in keyed_steps(inputs, ())}
+    key, ingredients = steps["kernels"].key or "", dict(steps["kernels"].ingredients)
+    cost = Estimate(cpu_s=664.0, peak_bytes=3 * 2**30, disk_bytes=10)
+    reuse = planned(inputs, known={key: Past(ingredients, estimate=cost)}).step("kernels")
+    assert (reuse.action, reuse.why) == ("reuse", "built before from the same ingredients")
+    assert reuse.estimate == cost
+    rejected = planned(inputs, known={key: Past(ingredients, rejected=True)}).step("kernels")
+    assert (rejected.action, rejected.why) == (
+        "reuse",
+        "built before; its audit failed, so it is kept as rejected",
+    )
+    other = planned(inputs, last={"kernels": Past(ingredients | {"arch": "12.0f"}, estimate=cost)})
+    assert other.step("kernels").why == "arch changed from 12.0f to 12.1a"
+    assert other.step("kernels").estimate == cost
+    gone = planned(inputs, last={"kernels": Past(ingredients)}).step("kernels")
+    assert gone.why == "the same ingredients as the last artifact, which is gone"
+
+
+def test_many_changes_are_counted() -> None:
+    inputs = plan_inputs()
+    last = {"kernels": Past({"a": "1", "b": "1", "c": "1", "d": "1"})}
+    assert planned(inputs, last=last).step("kernels").why.count(";") == 3
+
+
+def test_a_need_outside_the_stack_and_a_recipe_that_cannot_build_are_named() -> None:
+    lonely = msgspec.structs.replace(STACK, components={"kernels": Component(version="1.0")})
+    with pytest.raises(RecipeError, match="kernels needs pytorch, which stack demo does not have"):
+        planned(plan_inputs(stack=lonely))
+    built = msgspec.structs.replace(
+        STACK, components=STACK.components | {"pytorch": Component(version="2.14.1")}
+    )
+    with pytest.raises(RecipeError) as caught:
+        planned(plan_inputs(stack=built))
+    assert "prebuilt: true" in str(caught.value)
+
+
+def test_a_source_that_the_lock_lacks_is_named() -> None:
+    component = msgspec.structs.replace(LOCK.components["kernels"], sources={})
+    lock = msgspec.structs.replace(LOCK, components=LOCK.components | {"kernels": component})
+    with pytest.raises(RecipeError, match="the lock holds no source main of kernels"):
+        planned(plan_inputs(lock=lock))
