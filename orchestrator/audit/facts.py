@@ -6,13 +6,16 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING, Literal
 
-from orchestrator.model.arch import Arch
+from orchestrator.model.archvalues import Arch, Suffix
 
 if TYPE_CHECKING:
     from orchestrator.audit.findings import Finding
 
-Suffix = Literal["", "a", "f"]
 FileKind = Literal["elf", "archive", "fatbin", "cubin", "blob", "other"]
+
+
+UNREAD = frozenset(("broken-container", "unread"))
+"""Codes of findings that tell of device code which could not be read."""
 
 
 class Kind(Enum):
@@ -50,8 +53,7 @@ class Image:
     @property
     def arch(self) -> Arch:
         """The arch: 121 and `a` are 12.1a."""
-        major, minor = divmod(self.sm, 10)
-        return Arch(major, minor, self.suffix)
+        return Arch.from_sm(self.sm, self.suffix)
 
     @property
     def name(self) -> str:
@@ -106,5 +108,10 @@ class FileFacts:
 
     @property
     def has_device_code(self) -> bool:
-        """Whether anything in it is meant for a GPU, loadable or not."""
-        return bool(self.containers or self.cubins)
+        """Whether anything in it is meant for a GPU: loadable or not, readable or not."""
+        return bool(self.containers or self.cubins) or self.unread
+
+    @property
+    def unread(self) -> bool:
+        """Whether it holds device code that could not be read: then it is never `native`, nor `host`."""
+        return any(finding.code in UNREAD for finding in self.findings)

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 FATBIN_MAGIC = b"\x50\xed\x55\xba"
 ELF_MAGIC = b"\x7fELF"
 BLOCK = 1 << 18
-"""Bytes searched at a time. Bounded, so that a search for one magic never runs through what the other skips."""
+"""Bytes searched at a time. Bounded, so that no search for one magic runs through what the other skips."""
 _OVERLAP = len(FATBIN_MAGIC) - 1
 
 

@@ -1,12 +1,13 @@
-"""The root of one supervised command: a small script that outlives nothing and lets nothing outlive it.
+# ruff: noqa: PTH123, PTH208, S606 - pathlib takes longer to import than all the rest
+r"""The root of one supervised command: a small script that outlives nothing and lets nothing outlive it.
 
-Run by `build.supervisor` as `python -I -S guardian.py CONTROL_FD PARENT_PID`, with the log as its stdout.
+Run by `build.supervisor` as `python -I -S /proc/self/fd/SCRIPT CONTROL_FD PARENT_PID`; the log is its stdout.
 It imports little (10 ms to start), makes itself a child subreaper, so that whatever detaches itself from the
 command becomes its child, and kills all of them when the command ends, when it is told to, or when the
 process that started it is gone. The control socket's end-of-file says that; PR_SET_PDEATHSIG only wakes it
 to look, because that signal also comes when merely the *thread* that started it ends (prctl(2)).
 
-On the socket: in, a request (`LENGTH\\n`, then NUL-separated: argument count, arguments, working folder,
+On the socket: in, a request (`LENGTH\n`, then NUL-separated: argument count, arguments, working folder,
 `NAME=value`...), later `T` (stop) or `K` (stop without grace); out, one JSON line each: `started` or
 `failed`, then `end`.
 """
@@ -32,9 +33,11 @@ POLL_MS = 10
 NAME_LENGTH = 120
 
 
-def prctl(option: int, value: int) -> None:
-    """Call prctl(2) with one argument."""
-    ctypes.CDLL(None).prctl(option, ctypes.c_ulong(value), ctypes.c_ulong(0), ctypes.c_ulong(0), ctypes.c_ulong(0))
+def set_option(option: int, value: int) -> None:
+    """Set one option of this process (man 2 prctl)."""
+    ctypes.CDLL(None).prctl(
+        option, ctypes.c_ulong(value), ctypes.c_ulong(0), ctypes.c_ulong(0), ctypes.c_ulong(0)
+    )
 
 
 def read_request(control: int) -> tuple[list[bytes], bytes, dict[bytes, bytes]] | None:
@@ -214,10 +217,17 @@ def execute(argv: list[bytes], cwd: bytes, env: dict[bytes, bytes], *, guardian:
     what = b"cwd"
     try:
         os.setsid()
-        prctl(PR_SET_PDEATHSIG, signal.SIGKILL)  # the last line of defence: the guardian itself was killed
+        set_option(PR_SET_PDEATHSIG, signal.SIGKILL)  # should the guardian itself be killed
         if os.getppid() != guardian:
             os._exit(127)
-        for number in (signal.SIGPIPE, signal.SIGXFSZ, signal.SIGINT, signal.SIGQUIT, signal.SIGHUP, signal.SIGTERM):
+        for number in (
+            signal.SIGPIPE,
+            signal.SIGXFSZ,
+            signal.SIGINT,
+            signal.SIGQUIT,
+            signal.SIGHUP,
+            signal.SIGTERM,
+        ):
             signal.signal(number, signal.SIG_DFL)
         signal.pthread_sigmask(signal.SIG_SETMASK, ())
         os.umask(0o022)  # file modes end up in wheels
@@ -231,9 +241,9 @@ def execute(argv: list[bytes], cwd: bytes, env: dict[bytes, bytes], *, guardian:
 
 def main(control: int, parent: int) -> None:
     """Guard one command."""
-    os.set_inheritable(control, False)
-    prctl(PR_SET_PDEATHSIG, signal.SIGUSR1)
-    prctl(PR_SET_CHILD_SUBREAPER, 1)
+    os.set_inheritable(control, False)  # noqa: FBT003 - positional only
+    set_option(PR_SET_PDEATHSIG, signal.SIGUSR1)
+    set_option(PR_SET_CHILD_SUBREAPER, 1)
     guardian = Guardian(control, parent)
     request = read_request(control)
     if request is None or os.getppid() != parent:
@@ -243,5 +253,6 @@ def main(control: int, parent: int) -> None:
 
 
 if __name__ == "__main__":
+    os.close(int(sys.argv[0].rpartition("/")[2]))  # the script itself, see `supervisor`
     main(int(sys.argv[1]), int(sys.argv[2]))
     os._exit(0)

@@ -77,11 +77,13 @@ def interruptible() -> Iterator[None]:
     Raises:
         InterruptedRunError: a signal came; the exit code is 128 + its number.
     """
-    if threading.current_thread() is not threading.main_thread() or signal.getsignal(signal.SIGTERM) is _handle:
+    if (
+        threading.current_thread() is not threading.main_thread()
+        or signal.getsignal(signal.SIGTERM) is _handle
+    ):
         yield
         return
     former = {}
-    _STATE.signum = None
     try:
         for number in SIGNALS:
             if signal.getsignal(number) is not signal.SIG_IGN:

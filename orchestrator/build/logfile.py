@@ -24,7 +24,9 @@ def trouble(log: Path, error: OSError) -> SparkbuildError:
     """Return what to raise when `log` cannot be written."""
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
         return NoSpaceError(
-            f"no space left for the log ({error.strerror})", where=str(log), hint="free some space, then run again"
+            f"no space left for the log ({error.strerror})",
+            where=str(log),
+            hint="free some space, then run again",
         )
     return MachineError(
         f"the log cannot be written: {error.strerror}",
@@ -41,7 +43,7 @@ def open_log(log: Path) -> int:
     """
     try:
         log.parent.mkdir(parents=True, exist_ok=True)
-        return os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
+        return os.open(log, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
     except OSError as error:
         raise trouble(log, error) from error
 
@@ -52,8 +54,13 @@ def write(log: Path, fd: int, lines: Sequence[str]) -> None:
     Raises:
         NoSpaceError, MachineError: they cannot be written.
     """
-    data = b"".join((MARK + line.replace("\n", "\\n")).encode("utf-8", "surrogateescape") + b"\n" for line in lines)
+    data = b"".join(
+        (MARK + line.replace("\n", "\\n")).encode("utf-8", "surrogateescape") + b"\n" for line in lines
+    )
     try:
+        size = os.fstat(fd).st_size
+        if size and os.pread(fd, 1, size - 1) != b"\n":
+            data = b"\n" + data
         while data:
             data = data[os.write(fd, data) :]
     except OSError as error:

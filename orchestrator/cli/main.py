@@ -72,7 +72,7 @@ def _recipe_names(ctx: click.Context) -> list[str]:
     from orchestrator.model.catalog import Catalog
 
     folders: tuple[Path, ...] = ctx.find_root().params.get("recipes", ())
-    return sorted(Catalog.find(folders).names())
+    return sorted(Catalog.default(folders).names())
 
 
 def _show_version(ctx: click.Context, _param: click.Parameter, value: bool) -> None:  # noqa: FBT001 (click's signature)

@@ -17,6 +17,9 @@ from msgspec import inspect
 from orchestrator.errors import near_miss
 from orchestrator.model.yamltext import Steps, Tree
 
+MAX_SHOWN = 60
+"""Letters of a value in a message."""
+
 
 @dataclass(frozen=True, slots=True)
 class Problem:
@@ -49,12 +52,12 @@ def dotted(steps: Steps) -> str:
 def shown(tree: Tree) -> str:
     """Return what stands in the file, short enough for a message."""
     if isinstance(tree, dict):
-        return f"a mapping ({', '.join(tree)})" if 0 < len(tree) < 4 else "a mapping"
+        return "a mapping"
     if isinstance(tree, list):
         return "a list"
     if not tree:
         return "nothing"
-    return repr(tree if len(tree) < 60 else tree[:57] + "...")
+    return repr(tree if len(tree) <= MAX_SHOWN else tree[: MAX_SHOWN - 3] + "...")
 
 
 def text(tree: Tree, steps: Steps, problems: list[Problem]) -> str:
@@ -129,23 +132,28 @@ def converter(kind: type, spellings: Mapping[tuple[type, str], Convert]) -> Conv
 
 
 def _for_type(info: inspect.Type, spellings: Mapping[tuple[type, str], Convert]) -> Convert:
-    if isinstance(info, inspect.StrType):
-        return text
-    if isinstance(info, inspect.BoolType):
-        return boolean
-    if isinstance(info, inspect.LiteralType):
-        return _literal(tuple(str(value) for value in info.values))
-    if isinstance(info, inspect.VarTupleType):
-        return list_of(_for_type(info.item_type, spellings))
-    if isinstance(info, inspect.DictType):
-        plain = isinstance(info.value_type, inspect.StrType)
-        return _mapping(any_text if plain else _for_type(info.value_type, spellings))
-    if isinstance(info, inspect.StructType):
-        return _struct(info, spellings)
-    if isinstance(info, inspect.UnionType):
-        (some,) = (each for each in info.types if not isinstance(each, inspect.NoneType))
-        return _for_type(some, spellings)
-    raise TypeError(f"the format has no {info}")
+    made: Convert
+    match info:
+        case inspect.StrType():
+            made = text
+        case inspect.BoolType():
+            made = boolean
+        case inspect.LiteralType():
+            made = _literal(tuple(str(value) for value in info.values))
+        case inspect.VarTupleType():
+            made = list_of(_for_type(info.item_type, spellings))
+        case inspect.DictType(value_type=inspect.StrType()):
+            made = _mapping(any_text)
+        case inspect.DictType():
+            made = _mapping(_for_type(info.value_type, spellings))
+        case inspect.StructType():
+            made = _struct(info, spellings)
+        case inspect.UnionType():
+            (some,) = (each for each in info.types if not isinstance(each, inspect.NoneType))
+            made = _for_type(some, spellings)
+        case _:
+            raise TypeError(f"the format has no {info}")
+    return made
 
 
 def _literal(values: tuple[str, ...]) -> Convert:
@@ -183,8 +191,6 @@ def _mapping(item: Convert) -> Convert:
     return convert
 
 
-
-
 def _struct(info: inspect.StructType, spellings: Mapping[tuple[type, str], Convert]) -> Convert:
     cls: type[msgspec.Struct] = info.cls
     fields = {
@@ -208,7 +214,9 @@ def _struct(info: inspect.StructType, spellings: Mapping[tuple[type, str], Conve
             else:
                 values[key] = each(value, (*steps, key), problems)
         missing = [name for name in required if name not in values]
-        problems.extend(Problem((*steps, name), "no such field", "it, since it is required", key=True) for name in missing)
+        problems.extend(
+            Problem((*steps, name), "no such field", "it, since it is required", key=True) for name in missing
+        )
         return None if missing else cls(**values)
 
     return convert

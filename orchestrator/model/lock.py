@@ -25,7 +25,7 @@ class LockedFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
     """Bytes."""
 
 
-class LockedSource(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+class LockedSource(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, omit_defaults=True):
     """What was seen of one source. An index file, an archive, or a commit."""
 
     file: LockedFile | None = None
@@ -35,7 +35,9 @@ class LockedSource(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
     """Path inside the tree -> commit, of all submodules, nested ones too."""
 
 
-class LockedComponent(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+class LockedComponent(
+    msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, omit_defaults=True
+):
     """What was seen of one component."""
 
     version: str
@@ -58,3 +60,9 @@ class Lock(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
     """sha256 of what was resolved (stack pins, requirements): a lock whose inputs differ is stale."""
     toolkit: tuple[LockedFile, ...] = ()
     components: dict[str, LockedComponent] = {}
+
+
+def lock_bytes(lock: Lock) -> bytes:
+    """Return the one spelling of a lock: JSON, keys sorted, indent 1, a newline at the end."""
+    plain = msgspec.json.encode(lock, order="sorted")
+    return msgspec.json.format(plain, indent=1) + b"\n"

@@ -8,7 +8,7 @@ from orchestrator.errors import LockError, RecipeError
 from orchestrator.model import checks, convert, lock, recipe, stack, yamltext
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Collection, Mapping
     from pathlib import Path
 
     from orchestrator.model.convert import Convert, Problem
@@ -37,13 +37,17 @@ def load_recipe(path: Path) -> recipe.Recipe:
     return _load(path, recipe.Recipe, lambda value: checks.recipe_problems(value, path.stem))
 
 
-def load_stack(path: Path) -> stack.Stack:
+def load_stack(path: Path, *, recipes: Collection[str] | None = None) -> stack.Stack:
     """Read one stack file; its name must be the file's.
+
+    Args:
+        path: the file.
+        recipes: the names that its components may have; None: any.
 
     Raises:
         RecipeError: as `load_recipe`.
     """
-    return _load(path, stack.Stack, lambda value: checks.stack_problems(value, path.stem))
+    return _load(path, stack.Stack, lambda value: checks.stack_problems(value, path.stem, recipes))
 
 
 def load_lock(path: Path) -> lock.Lock:
@@ -97,7 +101,7 @@ def _converter(kind: type) -> Convert:
 
 def error_of(document: Document, problems: list[Problem]) -> RecipeError:
     """Return one error for all problems of a document, in the order of the file."""
-    placed = sorted(((document.mark(each.steps, key=each.key), str(each)) for each in problems))
+    placed = sorted((document.mark(each.steps, key=each.key), str(each)) for each in problems)
     (line, column), first = placed[0]
     message = first
     if len(placed) > 1:

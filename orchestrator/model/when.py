@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING
@@ -42,14 +41,15 @@ def holds(when: When | None, *, version: str, arches: tuple[str, ...] | None, pl
     Args:
         when: the condition; all its fields must hold.
         version: the component's version.
-        arches: the effective arches such as `12.1a`, or None for any (a lock serves all of them).
+        arches: the effective arches in normal form, such as `12.1a` (recipes are held to it too), or None
+            for any: a lock serves all of them.
         platform: `linux-x86_64` or `linux-aarch64`.
     """
     if when is None:
         return True
     if when.platform is not None and when.platform != platform:
         return False
-    if when.arch and arches is not None and not set(map(_plain, when.arch)).intersection(map(_plain, arches)):
+    if when.arch and arches is not None and not set(when.arch).intersection(arches):
         return False
     return when.version is None or _admits(when.version, version)
 
@@ -115,16 +115,6 @@ def _merged(build: Build, *, version: str, arches: tuple[str, ...] | None, platf
     return msgspec.structs.replace(
         build, requires=requires, commands=commands, env=env, config_settings=config, variants=()
     )
-
-
-@lru_cache(maxsize=4096)
-def _plain(arch: str) -> str:
-    """Return an arch without what does not change the device code that is meant: `sm_121a` -> `12.1a`."""
-    if re.fullmatch(r"[0-9]+\.[0-9][af]?", arch):
-        return arch
-    from orchestrator.model.arch import parse_request
-
-    return ";".join(str(entry.arch) for entry in parse_request(arch).entries)
 
 
 @lru_cache(maxsize=4096)

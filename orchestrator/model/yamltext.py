@@ -84,7 +84,7 @@ def parse_document(raw: bytes, file: str) -> Document:
     """
     text = _decoded(raw, file)
     root = _composed(text, file)
-    return Document(file, _tree(root, file, 0), root)
+    return Document(file, _tree(root, file), root)
 
 
 def _decoded(raw: bytes, file: str) -> str:
@@ -135,7 +135,11 @@ def _composed(text: str, file: str) -> yaml.Node:
 
 def _deep(text: str) -> bool:
     """Say whether nesting could be deep enough to need the look at events before the (recursive) composer."""
-    return text.count("[") + text.count("{") > MAX_DEPTH or " " * MAX_DEPTH in text or text.count("- ") > MAX_DEPTH
+    return (
+        text.count("[") + text.count("{") > MAX_DEPTH
+        or " " * MAX_DEPTH in text
+        or text.count("- ") > MAX_DEPTH
+    )
 
 
 def _judge_events(text: str, file: str) -> None:
@@ -145,7 +149,7 @@ def _judge_events(text: str, file: str) -> None:
     depth = 0
     for event in yaml.parse(text, Loader=_base()):
         mark = event.start_mark
-        where = f"{file}:{mark.line + 1}:{mark.column + 1}"
+        where = f"{file}:{mark.line + 1}:{mark.column + 1}" if mark else file
         if isinstance(event, yaml.CollectionStartEvent):
             depth += 1
             if depth > MAX_DEPTH:
@@ -194,26 +198,29 @@ def _is_pair(value: object) -> bool:
     return isinstance(value, tuple)
 
 
-def _tree(node: yaml.Node, file: str, depth: int) -> Tree:
+def _tree(node: Any, file: str) -> Tree:
+    # `id` is PyYAML's own way to tell nodes apart; isinstance would import yaml in every call.
     kind = node.id
     if kind == "scalar":
-        text: str = node.value
-        return text
+        return str(node.value)
     if kind == "sequence":
-        return [_tree(child, file, depth + 1) for child in node.value]
+        return [_tree(child, file) for child in node.value]
     found: dict[str, Tree] = {}
     for key, value in node.value:
         if key.id != "scalar":
-            mark = key.start_mark
-            raise RecipeError("a key that is no plain word", where=f"{file}:{mark.line + 1}:{mark.column + 1}")
-        name: str = key.value
+            raise RecipeError("a key that is no plain word", where=_at(file, key), hint="quote it")
+        name = str(key.value)
         if name in found:
-            mark = key.start_mark
             first = next(other for other, _ in node.value if other.value == name).start_mark
             raise RecipeError(
                 f"the key {name!r} stands twice",
-                where=f"{file}:{mark.line + 1}:{mark.column + 1}",
+                where=_at(file, key),
                 hint=f"the first is in line {first.line + 1}; keep one",
             )
-        found[name] = _tree(value, file, depth + 1)
+        found[name] = _tree(value, file)
     return found
+
+
+def _at(file: str, node: Any) -> str:
+    mark = node.start_mark
+    return f"{file}:{mark.line + 1}:{mark.column + 1}"

@@ -113,10 +113,7 @@ def _versioned(metadata: bytes, version: str, path: Path) -> bytes:
 
 
 def _write(
-    target: zipfile.ZipFile,
-    entry: zipfile.ZipInfo,
-    data: io.BufferedIOBase | zipfile.ZipExtFile,
-    size: int = 0,
+    target: zipfile.ZipFile, entry: zipfile.ZipInfo, data: IO[bytes], size: int = 0
 ) -> tuple[str, str, str]:
     """Copy one member in blocks and return its RECORD row."""
     hasher = hashlib.sha256()

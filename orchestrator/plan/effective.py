@@ -56,18 +56,23 @@ def effective(request: ArchRequest, applies: tuple[str, ...], *, where: str | No
     if not applies:
         return Effective(request.entries)
     able = tuple(sorted({_able(text, where) for text in applies}))
+    target = {entry.arch: _arch_for(entry.arch, able, where) for entry in request.entries}
+    for asked, arch in target.items():
+        # nvcc refuses 12.0 beside 12.0f; the family serves the same devices
+        if arch and not arch.suffix and Arch(arch.major, arch.minor, "f") in target.values():
+            target[asked] = Arch(arch.major, arch.minor, "f")
     kept: list[Entry] = []
     notes: list[ArchNote] = []
     dropped: list[Dropped] = []
     for entry in request.entries:
-        arch = _arch_for(entry.arch, able, where)
+        arch = target[entry.arch]
         if arch is None:
             dropped.append(Dropped(entry, f"{entry.arch} is not among {', '.join(map(str, able))}"))
             continue
         if arch != entry.arch:
             notes.append(ArchNote("info", "family", f"{entry.arch} is built as {arch}"))
         kept.append(Entry(arch, sass=entry.sass, ptx=entry.ptx))
-    return Effective(_without_twins(merge(kept)), tuple(notes), tuple(dropped))
+    return Effective(merge(kept), tuple(notes), tuple(dropped))
 
 
 def _able(text: str, where: str | None) -> Arch:
@@ -87,17 +92,3 @@ def _arch_for(arch: Arch, able: tuple[Arch, ...], where: str | None) -> Arch | N
     if not arch.suffix and own in able:
         raise ArchError(f"{arch} lacks the suffix that this needs", where=where, hint=f"write {own}")
     return None
-
-
-def _without_twins(entries: tuple[Entry, ...]) -> tuple[Entry, ...]:
-    """Let 12.0f take in 12.0: nvcc refuses both together, and they serve the same devices."""
-    arches = {entry.arch for entry in entries}
-    twins = {arch for arch in arches if not arch.suffix and Arch(arch.major, arch.minor, "f") in arches}
-    return merge(
-        [
-            Entry(Arch(entry.arch.major, entry.arch.minor, "f"), sass=entry.sass, ptx=entry.ptx)
-            if entry.arch in twins
-            else entry
-            for entry in entries
-        ]
-    )

@@ -12,6 +12,8 @@ import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from orchestrator.audit.report import AUDIT_NUMBER
+
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
@@ -21,9 +23,6 @@ if TYPE_CHECKING:
 
 BUILD_LOGIC = 1
 """Raised by hand whenever the way wheels are made changes what comes out. A golden test watches."""
-
-AUDIT_LOGIC = 1
-"""Raised by hand whenever the audit judges differently."""
 
 Ingredients = dict[str, str]
 
@@ -128,7 +127,7 @@ def audit_key(
         arch: the effective arches; images for others are reported.
     """
     rules = sorted([item.match, item.expect] for item in policy)
-    return digest([AUDIT_LOGIC, sorted(wheels), rules, sorted(devices), arch])
+    return digest([AUDIT_NUMBER, sorted(wheels), rules, sorted(devices), arch])
 
 
 def changed(before: Mapping[str, str], now: Mapping[str, str]) -> tuple[Change, ...]:

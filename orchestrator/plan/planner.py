@@ -111,7 +111,7 @@ def _keyed(inputs: PlanInputs, name: str, needs: tuple[str, ...], done: Mapping[
             f"{name} has no build section, so it can only be taken prebuilt",
             hint=f"say `prebuilt: true` for {name} in stack {inputs.stack.name}",
         )
-    chosen = effective(inputs.arch, recipe.applies)
+    chosen = effective(inputs.arch, recipe.applies, where=f"recipe {name}")
     missing = [need for need in needs if done[need].kind == "not-applicable"]
     if not chosen.entries or missing:
         reason = chosen.reason or f"needs {', '.join(missing)}, which cannot be built for this arch"

@@ -51,6 +51,13 @@ class KeyedStep:
     ingredients: Mapping[str, str] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
 
+    @property
+    def view(self) -> ResolvedRecipe:
+        """The recipe of a step that builds; ValueError for others."""
+        if self.recipe is None:
+            raise ValueError(f"{self.name} is not built")
+        return self.recipe
+
 
 @dataclass(frozen=True, slots=True)
 class Step:

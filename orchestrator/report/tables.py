@@ -70,6 +70,11 @@ def _table(*columns: str, right: Sequence[str] = ()) -> Table:
     return table
 
 
+def plan_heading(plan: Plan, toolkit: str) -> str:
+    """Return the lines above the plan: what is asked for, and with which toolkit."""
+    return f"stack {plan.stack}, arch {plan.arch}, {plan.target}\n{toolkit}\n"
+
+
 def plan_table(plan: Plan) -> Table:
     """Return the plan: order, component, version, action, arch, why."""
     table = _table("#", "component", "version", "action", "arch", "why", right=("#",))

@@ -10,6 +10,7 @@ import netrc
 import time
 import urllib.error
 import urllib.request
+import urllib.response
 from http.client import HTTPException
 from typing import TYPE_CHECKING
 from urllib.parse import unquote, urlsplit, urlunsplit
@@ -19,7 +20,6 @@ from orchestrator.report.events import Progress, silent
 from orchestrator.source import disk, index, pipconfig
 
 if TYPE_CHECKING:
-    import urllib.response
     from pathlib import Path
 
     from orchestrator.model.lock import LockedFile
@@ -76,7 +76,7 @@ def fetch_file(
             return disk.keep(_verified(url, part, file), home, file)
 
 
-def _verified(url: str, part: Path, file: LockedFile, *) -> Path:
+def _verified(url: str, part: Path, file: LockedFile) -> Path:
     """Fill `part`, verified; bytes left by an earlier run that prove wrong are fetched again."""
     resumed = part.exists()
     _filled(url, part, size=file.size)
@@ -146,7 +146,7 @@ def _opened(url: str, begun: int) -> urllib.response.addinfourl:
         )
     config = index.index_config()
     bare = urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2], fragment=""))
-    request = urllib.request.Request(
+    request = urllib.request.Request(  # noqa: S310 - the scheme was judged above
         bare, headers={"User-Agent": "sparkbuild", "Accept-Encoding": "identity"}
     )
     if begun:

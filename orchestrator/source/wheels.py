@@ -24,6 +24,10 @@ if TYPE_CHECKING:
 
 _LISTED = 8
 _TEMPORARY = ".pip-"
+_OPTIONS = (
+    *("--no-deps", "--require-hashes", "--only-binary", ":all:", "--no-cache-dir"),
+    *("--disable-pip-version-check", "--no-input", "--progress-bar", "off"),
+)
 
 
 def fetch_wheels(
@@ -55,7 +59,8 @@ def fetch_wheels(
         return found
     if offline:
         raise OfflineError(
-            f"{len(missing)} of {len(wanted)} wheels are not here, and the network is not allowed: {_names(missing)}",
+            f"{len(missing)} of {len(wanted)} wheels are not here, and the network is not allowed: "
+            f"{_names(missing)}",
             where=str(home.downloads),
             hint="run `sparkbuild fetch` once with the network",
         )
@@ -116,9 +121,7 @@ def _download(batch: Sequence[LockedFile], folder: Path, *, emit: Emit, step: st
             emit(Progress(step, f"downloading {name.rsplit('/', 1)[-1]} {size}".rstrip()))
 
     finished = run_child(
-        [*PIP, "download", "--no-deps", "--require-hashes", "--only-binary", ":all:", "--no-cache-dir"]
-        + ["--disable-pip-version-check", "--no-input", "--progress-bar", "off"]
-        + ["-r", str(requirements), "-d", str(folder / "got")],
+        [*PIP, "download", *_OPTIONS, "-r", str(requirements), "-d", str(folder / "got")],
         env=_environment(folder / "tmp"),
         on_line=heard,
     )
@@ -147,7 +150,7 @@ def _take(batch: Sequence[LockedFile], folder: Path, home: Home) -> None:
             raise SourceError(
                 f"pip downloaded no {file.file}; it took: {others or 'nothing'}",
                 where=f"{file.name} {file.version}",
-                hint="an index of yours serves another file under this version: see `python -m pip config list`",
+                hint="an index of yours has another file of this version: see `python -m pip config list`",
             )
         disk.verify(path, file, came_from=f"{file.name} {file.version}")
         disk.keep(path, home, file)
@@ -171,7 +174,8 @@ def _told(text: str, returncode: int, batch: Sequence[LockedFile], folder: Path)
         return SourceError(
             f"no package index has a wheel of {absent[1]} for this machine and Python",
             where=_names(batch),
-            hint="was the lock made for another platform or Python? `python -m pip config list` shows the indexes",
+            hint="was the lock made for another platform or Python? `python -m pip config list` says "
+            "which indexes were asked",
         )
     said = [line for line in text.splitlines() if line.startswith("ERROR")] or text.strip().splitlines()[-3:]
     return SourceError(

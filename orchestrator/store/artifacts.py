@@ -7,29 +7,28 @@ whole, by one rename. What does not fit its manifest moves to quarantine and cou
 from __future__ import annotations
 
 import os
-import shutil
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import msgspec
 
-from orchestrator.errors import StoreError
+from orchestrator.errors import NoSpaceError, StoreError
 from orchestrator.report.events import Note, silent
-from orchestrator.store import atomic, locks, manifest as manifests
+from orchestrator.store import atomic, locks
+from orchestrator.store import files as stored_files
+from orchestrator.store import manifest as manifests
 from orchestrator.store.manifest import Audit, BadManifestError, Manifest, StoredFile
 from orchestrator.store.quarantine import quarantine
 from orchestrator.store.stamps import mark_used
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
     from contextlib import AbstractContextManager
     from pathlib import Path
 
     from orchestrator.report.events import Emit
     from orchestrator.store.home import Home
-
-_READ_ONLY = 0o444
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,16 +52,6 @@ class Artifact:
     def size(self) -> int:
         """Bytes of all files."""
         return sum(file.size for file in self.manifest.files)
-
-
-@dataclass(frozen=True, slots=True)
-class Entry:
-    """One folder of the store as it lies there; without an artifact, `problem` says why."""
-
-    key: str
-    rejected: bool
-    artifact: Artifact | None
-    problem: str | None = None
 
 
 class Store:
@@ -98,15 +87,20 @@ class Store:
 
         Call it wherever bytes leave the store: dist, install, built against.
         """
-        problem = self._hash_problem(artifact)
+        try:
+            inode = _inode(artifact.folder)
+            on_disk = manifests.read(artifact.folder)
+        except (OSError, BadManifestError):
+            self._lost(artifact)
+            return None
+        if _digests(on_disk) != _digests(artifact.manifest):
+            self._lost(artifact)  # another build took its place meanwhile
+            return None
+        problem = stored_files.problems(artifact.folder, artifact.manifest.files)
         if problem is not None:
-            self._condemn(artifact.folder, problem)
+            self._condemn(artifact.folder, problem, inode)
             return None
         return artifact.paths
-
-    def entries(self) -> list[Entry]:
-        """List what lies in the store, served first, by key; nothing is hashed, moved or marked."""
-        return [entry for rejected in (False, True) for entry in self._entries(rejected=rejected)]
 
     # --- writing -----------------------------------------------------------------------------------
 
@@ -123,7 +117,7 @@ class Store:
 
         Args:
             key: the build key.
-            files: at least one, of different names; left as they are unless `move`.
+            files: at least one file, of different names; left as they are unless `move`.
             manifest: name, version, ingredients and so on; `key`, `files`, `created` are filled in.
             move: the files may leave their place, which spares a copy on the same file system. They do so
                 only after everything went well.
@@ -134,23 +128,23 @@ class Store:
             StoreError: unfit key or names, or the file system refused.
         """
         manifests.check_key(key)
-        names = [file.name for file in files]
+        names = [source.name for source in files]
         for name in names:
             manifests.check_file_name(name)
         if not names or len(set(names)) != len(names):
             raise StoreError(f"an artifact needs files of different names, got {names}", where=key)
         parent = self.home.rejected if rejected else self.home.artifacts
         with atomic.disk_errors(parent), atomic.temporary_dir(parent, key) as temporary:
-            stored = tuple(_take_in(file, temporary, link=move) for file in files)
+            stored = tuple(stored_files.take_in(source, temporary, link=move) for source in files)
             filled = msgspec.structs.replace(
                 manifest, key=key, files=stored, created=manifest.created or _now_text(), seal=""
             )
             atomic.write_bytes(temporary / manifests.FILE_NAME, manifests.encode(filled))
             artifact = self._place(temporary, parent / key, filled)
         if move:
-            for file in files:
+            for source in files:
                 with suppress(OSError):
-                    file.unlink()
+                    source.unlink()
         return artifact
 
     def reject(self, key: str, files: Sequence[Path], manifest: Manifest, *, move: bool = False) -> Artifact:
@@ -181,59 +175,68 @@ class Store:
     def _get(self, parent: Path, key: str) -> Artifact | None:
         manifests.check_key(key)
         folder = parent / key
-        if not os.path.lexists(folder):
+        try:
+            inode = _inode(folder)
+        except OSError:
             return None
         try:
             artifact = Artifact(folder, manifests.read(folder))
         except BadManifestError as error:
-            self._condemn(folder, str(error))
+            self._condemn(folder, str(error), inode)
             return None
-        touched = [file for file in artifact.manifest.files if not _looks_same(folder, file)]
-        if touched:
-            return self._look_closer(artifact, touched)
+        stored = artifact.manifest.files
+        touched = [file.name for file in stored if not stored_files.looks_same(folder, file)]
+        if touched or not stored:
+            return self._look_closer(artifact, touched, inode)
         mark_used(folder)
         return artifact
 
-    def _look_closer(self, artifact: Artifact, touched: list[StoredFile]) -> Artifact | None:
-        problem = self._hash_problem(artifact)
+    def _look_closer(self, artifact: Artifact, touched: list[str], inode: int) -> Artifact | None:
+        folder = artifact.folder
+        problem = stored_files.problems(folder, artifact.manifest.files)
         if problem is not None:
-            self._condemn(artifact.folder, problem)
+            self._condemn(folder, problem, inode)
             return None
-        names = ", ".join(file.name for file in touched)
-        self._emit(Note("info", f"{names}: touched since it was stored, hashed again, bytes are the same"))
-        with suppress(OSError):  # gone between the two looks: the next one tells
-            files = tuple(_restat(artifact.folder, file) for file in artifact.manifest.files)
-            with suppress(StoreError):  # a store that may only be read: hashed again next time
-                manifest = self._rewrite(artifact.folder, files=files)
-                return Artifact(artifact.folder, manifest) if manifest else None
+        text = f"{', '.join(touched)}: touched since it was stored; hashed, the bytes are the same"
+        self._emit(Note("info", text))
+        mark_used(folder)
+        with suppress(OSError, StoreError, NoSpaceError):  # not to be written: hashed again next time
+            fresh = tuple(stored_files.with_stat(folder, file) for file in artifact.manifest.files)
+            manifest = self._rewrite(folder, stored=fresh)
+            return Artifact(folder, manifest) if manifest else None
         return artifact
 
-    def _hash_problem(self, artifact: Artifact) -> str | None:
-        if not artifact.manifest.files:
-            return "manifest names no files"
-        for file in artifact.manifest.files:
-            problem = file_problem(artifact.folder, file)
-            if problem is not None:
-                return problem
-        return None
+    def _lost(self, artifact: Artifact) -> None:
+        text = f"{artifact.folder}: no longer there as it was, not used"
+        self._emit(Note("warning", text, artifact.manifest.name))
 
-    def _condemn(self, folder: Path, why: str) -> None:
+    def _condemn(self, folder: Path, why: str, inode: int) -> None:
+        """Quarantine the very folder that was judged: another may have taken its place."""
         with locks.guard(self.home):
-            if not os.path.lexists(folder):
-                return  # another process took it away, which is what made it look bad
-            moved = quarantine(self.home, folder, why)
+            try:
+                moved = quarantine(self.home, folder, why) if _inode(folder) == inode else None
+            except FileNotFoundError:
+                return
         if moved is not None:
             text = f"{folder.parent.name}/{folder.name[:12]}: {why}; not used, moved to {moved}"
             self._emit(Note("warning", text))
 
     def _place(self, temporary: Path, folder: Path, manifest: Manifest) -> Artifact:
-        replaces = folder.parent == self.home.rejected
+        """Rename a finished folder into the store; among the rejected the newest stays, else the first.
+
+        Raises:
+            OSError: as the system says it; FileNotFoundError when `temporary` is gone.
+        """
         while True:
+            former = folder.with_name(atomic.temporary_name(folder.name))
             with locks.guard(self.home):
-                if replaces and os.path.lexists(folder):
-                    folder.rename(folder.with_name(atomic.temporary_name(folder.name)))
-                if atomic.place_dir(temporary, folder):
-                    return Artifact(folder, manifest)
+                temporary.lstat()
+                if folder.parent == self.home.rejected and os.path.lexists(folder):
+                    folder.rename(former)
+                placed = atomic.place_dir(temporary, folder)
+            atomic.remove_tree(former)
+            if placed:
+                return Artifact(folder, manifest)
             first = self._get(folder.parent, folder.name)
             if first is not None:
                 return first
@@ -244,23 +247,21 @@ class Store:
             return None
         with atomic.disk_errors(target):
             target.mkdir(parents=True, exist_ok=True)
-            manifest = self._place_moved(source / key, target / key, artifact.manifest)
-        return manifest
-
-    def _place_moved(self, source: Path, target: Path, manifest: Manifest) -> Artifact | None:
-        if target.parent == self.home.artifacts:
-            served = self._get(target.parent, target.name)
-            if served is not None:
-                with locks.guard(self.home), suppress(FileNotFoundError):
-                    source.rename(source.with_name(atomic.temporary_name(source.name)))
-                return served
-        try:
-            return self._place(source, target, manifest)
-        except FileNotFoundError:
-            return None  # another process moved it first
+            try:
+                moved = self._place(artifact.folder, target / key, artifact.manifest)
+            except FileNotFoundError:
+                return None  # another process moved it first
+            if moved.manifest is artifact.manifest:
+                return moved
+            # Served already: that one stays. Out of sight first, by one rename.
+            former = artifact.folder.with_name(atomic.temporary_name(key))
+            with suppress(FileNotFoundError):
+                artifact.folder.rename(former)
+            atomic.remove_tree(former)
+        return moved
 
     def _rewrite(
-        self, folder: Path, *, audit: Audit | None = None, files: tuple[StoredFile, ...] | None = None
+        self, folder: Path, *, audit: Audit | None = None, stored: tuple[StoredFile, ...] | None = None
     ) -> Manifest | None:
         """Change fields of a manifest on disk, keeping what another process changed; None when gone."""
         with locks.guard(self.home):
@@ -270,83 +271,18 @@ class Store:
                 return None
             if audit is not None:
                 manifest = msgspec.structs.replace(manifest, audit=audit)
-            if files is not None:
-                manifest = msgspec.structs.replace(manifest, files=files)
+            if stored is not None:
+                manifest = msgspec.structs.replace(manifest, files=stored)
             atomic.write_bytes(folder / manifests.FILE_NAME, manifests.encode(manifest))
         return manifest
 
-    def _entries(self, *, rejected: bool) -> Iterator[Entry]:
-        parent = self.home.rejected if rejected else self.home.artifacts
-        if not parent.is_dir():
-            return
-        for folder in sorted(parent.iterdir()):
-            if atomic.is_temporary(folder.name):
-                continue
-            if not folder.is_dir():
-                self._emit(Note("warning", f"{folder}: not part of the store, ignored"))
-                continue
-            try:
-                artifact = Artifact(folder, manifests.read(folder))
-            except BadManifestError as error:
-                yield Entry(folder.name, rejected, None, str(error))
-            else:
-                yield Entry(folder.name, rejected, artifact)
+
+def _inode(folder: Path) -> int:
+    return folder.lstat().st_ino
 
 
-def file_problem(folder: Path, file: StoredFile) -> str | None:
-    """Hash one file and say how it differs from its manifest, or None."""
-    path = folder / file.name
-    try:
-        manifests.check_file_name(file.name)
-        size = path.stat().st_size
-        if size != file.size:
-            return f"{file.name} has {size} bytes, expected {file.size}"
-        found = atomic.sha256_file(path)
-    except (OSError, StoreError) as error:
-        return f"{file.name} cannot be read: {error}"
-    if found != file.sha256:
-        return f"{file.name} has sha256 {found[:16]}…, expected {file.sha256[:16]}…"
-    return None
-
-
-def _looks_same(folder: Path, file: StoredFile) -> bool:
-    try:
-        seen = os.stat(f"{folder}/{file.name}", follow_symlinks=False)  # noqa: PTH116 - a no-op run's time
-    except (OSError, ValueError):
-        return False
-    return (seen.st_size, seen.st_mtime_ns, seen.st_ino) == (file.size, file.mtime_ns, file.inode)
-
-
-def _restat(folder: Path, file: StoredFile) -> StoredFile:
-    seen = (folder / file.name).stat()
-    return msgspec.structs.replace(file, size=seen.st_size, mtime_ns=seen.st_mtime_ns, inode=seen.st_ino)
-
-
-def _take_in(source: Path, folder: Path, *, link: bool) -> StoredFile:
-    path = folder / source.name
-    if not (link and _linked(source, path)):
-        shutil.copyfile(source, path)
-    path.chmod(_READ_ONLY)
-    atomic.fsync_file(path)
-    digest = atomic.sha256_file(path)
-    seen = path.stat()
-    return StoredFile(
-        name=source.name,
-        sha256=digest,
-        size=seen.st_size,
-        mtime_ns=seen.st_mtime_ns,
-        inode=seen.st_ino,
-    )
-
-
-def _linked(source: Path, path: Path) -> bool:
-    if source.is_symlink():
-        return False
-    try:
-        path.hardlink_to(source)
-    except OSError:
-        return False  # another file system, or one without links: copy
-    return True
+def _digests(manifest: Manifest) -> dict[str, str]:
+    return {file.name: file.sha256 for file in manifest.files}
 
 
 def _now_text() -> str:

@@ -1,0 +1,92 @@
+"""How containers run on a device, and what that makes of a file."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+from orchestrator.audit.facts import Container, FileFacts, Image, Kind
+from orchestrator.model.archvalues import Device, jits_ptx, loads_sass
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+Coverage = Literal["exact", "compatible", "jit", "none"]
+Verdict = Literal["native", "partial", "jit", "none", "host"]
+
+
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """How many containers (or bare cubins) run in which way."""
+
+    exact: int = 0
+    compatible: int = 0
+    jit: int = 0
+    none: int = 0
+
+    @property
+    def total(self) -> int:
+        """All of them."""
+        return self.exact + self.compatible + self.jit + self.none
+
+    @property
+    def native(self) -> int:
+        """Those with SASS that loads."""
+        return self.exact + self.compatible
+
+    def to_json(self) -> dict[str, int]:
+        """Return total, exact, compatible, jit, none."""
+        return {
+            "total": self.total,
+            "exact": self.exact,
+            "compatible": self.compatible,
+            "jit": self.jit,
+            "none": self.none,
+        }
+
+
+def cover(images: Iterable[Image], device: Device) -> Coverage:
+    """Say how one container with these images runs on `device`: the best that any of them offers."""
+    best: Coverage = "none"
+    for image in images:
+        if image.kind is Kind.SASS:
+            loads = loads_sass(image.arch, device)
+            if loads == "exact":
+                return "exact"
+            best = loads or best
+        elif image.kind is Kind.PTX and best == "none" and jits_ptx(image.arch, device):
+            best = "jit"
+    return best
+
+
+def cover_cubin(image: Image, device: Device) -> Coverage:
+    """Say how a cubin outside any fatbin runs on `device`; one that must be linked first does not."""
+    return "none" if image.linkable else cover((image,), device)
+
+
+def count(coverages: Iterable[Coverage]) -> Counts:
+    """Count coverages."""
+    found = Counter(coverages)
+    return Counts(found["exact"], found["compatible"], found["jit"], found["none"])
+
+
+def loadable(facts: FileFacts) -> tuple[Container, ...]:
+    """Return the containers that the runtime is meant to load."""
+    return tuple(container for container in facts.containers if not container.relocatable)
+
+
+def judge(facts: FileFacts, device: Device) -> tuple[Verdict, Counts]:
+    """Return the verdict on a file, and the coverage of its containers.
+
+    Cubins outside containers are judged with the whole wheel, not here; a file that holds only these, or
+    only what must be linked first, is `none`. What could not be read counts as something that falls short.
+    """
+    counts = count(cover(container.images, device) for container in loadable(facts))
+    if not facts.has_device_code:
+        return "host", counts
+    if counts.total and counts.native == counts.total and not facts.unread:
+        return "native", counts
+    if counts.native:
+        return "partial", counts
+    return ("jit" if counts.jit else "none"), counts

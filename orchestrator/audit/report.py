@@ -1,0 +1,220 @@
+"""The audit of one or more wheels as a value, and as JSON (`sparkbuild.audit/1`)."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal
+
+from orchestrator.audit.coverage import Counts, Verdict, count, cover_cubin, judge
+from orchestrator.audit.facts import Kind
+from orchestrator.audit.findings import Finding
+from orchestrator.audit.policy import (
+    Expect,
+    check_bare,
+    check_module,
+    check_patterns,
+    check_requested,
+    check_unasked,
+    excepted,
+    expectation_of,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from orchestrator.audit.facts import FileFacts
+    from orchestrator.audit.policy import Expectation
+    from orchestrator.model.archvalues import Device
+
+SCHEMA = "sparkbuild.audit/1"
+AUDIT_NUMBER = 1
+"""Raised by hand when the audit judges differently; part of every audit key."""
+
+
+@dataclass(frozen=True, slots=True)
+class ModuleReport:
+    """One file that can hold device code, judged for one device."""
+
+    path: str
+    verdict: Verdict
+    counts: Counts
+    images: Mapping[str, Mapping[str, int]]
+    """`sass` and `ptx` -> name -> how many, over containers that load."""
+    relocatable: Mapping[str, int]
+    """What never is coverage (`sass:90`, `lto:120f`, `tile`) -> how many."""
+    cubins: Mapping[str, int]
+    """Cubins that lie in the file outside any container -> how many."""
+    expected: Expect | None = None
+    excepted: int = 0
+    findings: tuple[Finding, ...] = ()
+
+    @property
+    def failed(self) -> bool:
+        """Whether a finding is an error."""
+        return any(finding.level == "error" for finding in self.findings)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the module's part of the audit JSON."""
+        return {
+            "path": self.path,
+            "verdict": self.verdict,
+            "excepted": self.excepted,
+            "containers": self.counts.to_json(),
+            "images": {kind: dict(found) for kind, found in self.images.items()},
+            "relocatable": dict(self.relocatable),
+            "cubins": dict(self.cubins),
+            "expected": self.expected,
+            "findings": [finding.to_json() for finding in self.findings],
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceReport:
+    """All modules of one wheel for one device."""
+
+    device: Device
+    modules: tuple[ModuleReport, ...]
+    cubins: Counts
+    """Coverage of cubins outside containers, each by itself."""
+    findings: tuple[Finding, ...] = ()
+    """What concerns the wheel as a whole."""
+
+    @property
+    def failed(self) -> bool:
+        """Whether anything is an error."""
+        return any(module.failed for module in self.modules) or any(
+            finding.level == "error" for finding in self.findings
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the device's part of the audit JSON."""
+        return {
+            "modules": [module.to_json() for module in self.modules],
+            "bare_cubin_coverage": self.cubins.to_json(),
+            "findings": [finding.to_json() for finding in self.findings],
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class SpecReport:
+    """One SPEC. `error` is set, and nothing else known, when it could not be read."""
+
+    spec: str
+    devices: tuple[DeviceReport, ...] = ()
+    bare_cubins: Mapping[str, int] = field(default_factory=dict)
+    error: str | None = None
+
+    @property
+    def verdict(self) -> Literal["pass", "fail"]:
+        """`fail` when it could not be read, or anything is an error on any device."""
+        return "fail" if self.error is not None or any(device.failed for device in self.devices) else "pass"
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the spec's part of the audit JSON: the first device's, and all when there are several."""
+        first: dict[str, Any] = self.devices[0].to_json() if self.devices else {"modules": [], "findings": []}
+        head = {"spec": self.spec, "verdict": self.verdict, "bare_cubins": dict(self.bare_cubins), **first}
+        if self.error is not None:
+            head["error"] = self.error
+        if len(self.devices) > 1:
+            head["devices"] = {str(report.device): report.to_json() for report in self.devices}
+        return head
+
+
+@dataclass(frozen=True, slots=True)
+class AuditReport:
+    """All SPECs of one call."""
+
+    devices: tuple[Device, ...]
+    specs: tuple[SpecReport, ...]
+
+    @property
+    def failed(self) -> bool:
+        """Whether any SPEC fails."""
+        return any(spec.verdict == "fail" for spec in self.specs)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the audit JSON."""
+        return {
+            "schema": SCHEMA,
+            "device": str(self.devices[0]),
+            "specs": [spec.to_json() for spec in self.specs],
+        }
+
+
+def judge_spec(
+    spec: str,
+    facts: Sequence[FileFacts],
+    *,
+    devices: Sequence[Device],
+    files: Iterable[str],
+    policy: Sequence[Expectation] | None = None,
+    requested: frozenset[str] | None = None,
+    findings: Sequence[Finding] = (),
+) -> SpecReport:
+    """Turn facts into verdicts.
+
+    Args:
+        spec: how the wheel is called.
+        facts: of each file that was looked into.
+        devices: the devices to serve, at least one.
+        files: all paths of the wheel.
+        policy: what the modules must be; None for a stranger's wheel, where all device code must be SASS
+            that loads.
+        requested: names of the images that were asked for (`sm_121a`); None when nobody asked.
+        findings: what is already known about the wheel as a whole.
+    """
+    files = tuple(files)
+    # a cubin is no module, unless something is wrong with it
+    modules = tuple(file for file in facts if file.kind not in ("cubin", "other") or file.findings)
+    cubins = [image for file in facts for image in file.cubins]
+    asked = check_requested(facts, requested) if requested is not None else {}
+    wheel = [*findings, *asked.get("", ())]
+    if policy is not None:
+        paths = [file.path for file in facts if file.kind != "other"]
+        wheel += check_patterns(policy, files=files, modules=paths)
+        native = any(entry.expect in ("native", "jit") for entry in policy)
+        if native and not any(file.has_device_code for file in facts):
+            wheel.append(Finding("error", "no-device-code", "the wheel holds no device code at all"))
+    reports = []
+    for device in devices:
+        judged = tuple(_module(file, device, policy, asked.get(file.path, ())) for file in modules)
+        bare = count(cover_cubin(image, device) for image in cubins)
+        reports.append(DeviceReport(device, judged, bare, (*wheel, *check_bare(facts, device, policy))))
+    return SpecReport(spec, tuple(reports), _counted(image.name for image in cubins))
+
+
+def _counted(words: Iterable[str]) -> dict[str, int]:
+    return dict(sorted(Counter(words).items()))
+
+
+def _module(
+    facts: FileFacts, device: Device, policy: Sequence[Expectation] | None, asked: Sequence[Finding]
+) -> ModuleReport:
+    verdict, counts = judge(facts, device)
+    expectation = expectation_of(facts.path, policy) if policy is not None else None
+    findings = [*facts.findings, *asked]
+    if policy is None:
+        findings += check_unasked(facts, counts, device)
+    elif facts.kind != "cubin":
+        findings += check_module(facts, verdict, counts, device=device, expectation=expectation)
+    images: dict[str, dict[str, int]] = {}
+    apart: list[str] = []
+    for box in facts.containers:
+        for image in box.images:
+            if box.relocatable or image.kind not in (Kind.SASS, Kind.PTX):
+                apart.append(image.apart)
+            else:
+                held = images.setdefault(image.kind.value, {})
+                held[image.name] = held.get(image.name, 0) + 1
+    return ModuleReport(
+        facts.path,
+        verdict,
+        counts,
+        {kind: dict(sorted(held.items())) for kind, held in images.items()},
+        _counted(apart),
+        _counted(image.name for image in facts.cubins),
+        expected=expectation.expect if expectation else None,
+        excepted=excepted(expectation, counts),
+        findings=tuple(findings),
+    )

@@ -1,0 +1,289 @@
+"""Find all device code of one file, wherever it lies.
+
+Containers are found by their magic, not by section names: headers can be stripped, sections renamed, and
+a fatbin can be a C array. Names of sections serve only to tell what is input of a device link and what
+is code that happens to contain the magic. Whatever claims to be a container and is none becomes a
+finding, unless it lies in an executable section.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, TypeVar
+
+from orchestrator.audit import archive, elf
+from orchestrator.audit.cubin import read_cubin
+from orchestrator.audit.facts import Container, FileFacts, FileKind, Image
+from orchestrator.audit.fatbin import Parsed, Rejected, read_container
+from orchestrator.audit.findings import Finding
+from orchestrator.audit.stream import ELF_MAGIC, FATBIN_MAGIC
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from orchestrator.audit.stream import Stream
+
+HEAD = 1 << 16
+"""Bytes from which `recognize` tells what a file is."""
+_CUBIN_AT_MOST = 32 << 20
+_TABLE_AT_MOST = 8 << 20
+_NAMES_BEFORE = 1 << 16
+"""Bytes kept in front of the table of sections: linkers put the section names there."""
+_SEGMENTS_AT_MOST = 1 << 16
+_REJECTS_AT_MOST = 1000
+_FATBIN_SECTIONS = frozenset((".nv_fatbin", "__nv_relfatbin", ".cask_resource"))
+_Place = TypeVar("_Place", elf.Section, elf.Segment)
+_START = FATBIN_MAGIC + b"\x01\x00\x10\x00"
+
+
+def recognize(head: bytes) -> FileKind:
+    """Tell by its first `HEAD` bytes what a file is; `other` cannot hold device code that anything loads."""
+    if head.startswith(ELF_MAGIC):
+        header = elf.read_header(head)
+        return "cubin" if header is not None and header.machine == elf.EM_CUDA else "elf"
+    if head.startswith((archive.MAGIC, archive.THIN_MAGIC)):
+        return "archive"
+    if head.startswith(FATBIN_MAGIC):
+        return "fatbin"
+    return "blob" if head.startswith(b"MZ") or _START in head else "other"
+
+
+def scan(path: str, opened: Callable[[], Stream]) -> FileFacts:
+    """Read one file.
+
+    Args:
+        path: how the file is called in the facts.
+        opened: gives a fresh stream on the file; called again in the rare case that something must be
+            looked up that has passed.
+    """
+    stream = opened()
+    kind = recognize(stream.peek(HEAD))
+    if kind == "other":
+        return FileFacts(path, kind)
+    scanner = _Scanner(stream, opened)
+    match kind:
+        case "elf" | "cubin":
+            scanner.scan_elf(stream.size)
+        case "archive":
+            scanner.scan_archive()
+        case _:
+            scanner.scan_plain(stream.size, strict=kind == "fatbin")
+    scanner.finish()
+    return FileFacts(
+        path, kind, tuple(scanner.containers), tuple(scanner.cubins), tuple(dict.fromkeys(scanner.findings))
+    )
+
+
+@dataclass(slots=True)
+class _Run:
+    """What a search through one ELF, or one file, came upon."""
+
+    containers: list[Container] = field(default_factory=list)
+    rejects: list[Rejected] = field(default_factory=list)
+    dropped: int = 0
+
+
+class _Scanner:
+    def __init__(self, stream: Stream, opened: Callable[[], Stream]) -> None:
+        self.stream = stream
+        self.containers: list[Container] = []
+        self.cubins: list[Image] = []
+        self.findings: list[Finding] = []
+        self._opened = opened
+
+    def finish(self) -> None:
+        """Check that as many bytes came as were declared; let a stream that checks its bytes do so."""
+        self.stream.peek(1)
+        missing = self.stream.size - self.stream.pos
+        if missing > 0:
+            self._error("truncated", f"the data end {missing:,} bytes too early")
+
+    def scan_plain(self, stop: int, *, strict: bool) -> None:
+        """Search up to `stop` where no sections tell what is what."""
+        run = self._search(stop)
+        self.containers += run.containers
+        bad = [reject for reject in run.rejects if strict or reject.header]
+        self._report(bad, "error", run.dropped)
+        self._report([reject for reject in run.rejects if reject not in bad], "warning", 0)
+
+    def scan_archive(self) -> None:
+        """Walk the members of a static library."""
+        stream = self.stream
+        if stream.peek(len(archive.THIN_MAGIC)) == archive.THIN_MAGIC:
+            self.findings.append(
+                Finding("warning", "thin-archive", "a thin archive: its members lie elsewhere")
+            )
+            stream.skip(stream.size)
+            return
+        for end in archive.members(stream, stream.size):
+            if isinstance(end, archive.Damaged):
+                self._error("damaged-archive", f"the archive is damaged at {end.offset:#x}: {end.reason}")
+                self.scan_plain(stream.size, strict=False)
+            elif stream.peek(min(len(ELF_MAGIC), end - stream.pos)) == ELF_MAGIC:
+                self.scan_elf(end)
+            else:
+                self.scan_plain(end, strict=False)
+
+    def scan_elf(self, stop: int) -> None:
+        """Search the ELF that begins here and ends at `stop`."""
+        stream, base = self.stream, self.stream.pos
+        header = elf.read_header(stream.peek(min(elf.HEADER_SIZE, stop - base)))
+        if header is None:
+            self.scan_plain(stop, strict=False)
+            return
+        if header.machine == elf.EM_CUDA:
+            self._cubin(stop - base)
+            stream.skip(stop - stream.pos)
+            return
+        size = stop - base
+        ahead = min(header.segments_at + header.segment_count * elf.SEGMENT_SIZE, _SEGMENTS_AT_MOST, size)
+        segments = elf.read_segments(stream.peek(ahead), header)
+        loaded = max((segment.stop for segment in segments), default=0)
+        if loaded > size:
+            self._error(
+                "truncated", f"an ELF is cut off: {loaded - size:,} bytes of its segments are missing"
+            )
+        tables = _Tables(header, base, size)
+        tables.remember(stream)
+        run = self._search(stop)
+        if not run.containers and not run.rejects:
+            return
+        sections = tables.sections(stream, self._opened)
+        if sections is None and header.sections_at:
+            text = "the table of sections could not be read: what must be linked first may count as loadable"
+            self.findings.append(Finding("warning", "no-sections", text))
+        self._attribute(run, sections or (), segments, base)
+
+    def _attribute(
+        self, run: _Run, sections: Sequence[elf.Section], segments: Sequence[elf.Segment], base: int
+    ) -> None:
+        for container in run.containers:
+            section = _holder(sections, container.offset - base)
+            self.containers.append(replace(container, section=section.name if section else None))
+        errors: list[Rejected] = []
+        warnings: list[Rejected] = []
+        for reject in run.rejects:
+            section = _holder(sections, reject.offset - base)
+            segment = None if section or reject.header else _holder(segments, reject.offset - base)
+            if (section and section.executable) or (segment and segment.executable):
+                continue
+            named = section is not None and section.name in _FATBIN_SECTIONS
+            (errors if reject.header or named else warnings).append(reject)
+        self._report(errors, "error", run.dropped)
+        self._report(warnings, "warning", 0)
+
+    def _search(self, stop: int) -> _Run:
+        stream, run = self.stream, _Run()
+        while stream.find_magic(stop):
+            if stream.peek(len(ELF_MAGIC)) == ELF_MAGIC:
+                self._embedded(stop)
+                continue
+            found = read_container(stream, stop)
+            if isinstance(found, Rejected):
+                if len(run.rejects) < _REJECTS_AT_MOST:
+                    run.rejects.append(found)
+                else:
+                    run.dropped += 1
+                continue
+            self._doubts(found)
+            if found.container.images or found.problems:
+                run.containers.append(found.container)
+        return run
+
+    def _doubts(self, found: Parsed) -> None:
+        if not found.container.images and not found.problems:
+            self.findings.append(Finding("warning", "empty-container", "a container without any image"))
+        for code, text in found.problems:
+            self.findings.append(Finding("error" if code == "unread" else "warning", code, text))
+
+    def _embedded(self, stop: int) -> None:
+        """Read the cubin that begins here in the middle of a file, if it is one."""
+        stream = self.stream
+        header = elf.read_header(stream.peek(min(elf.HEADER_SIZE, stop - stream.pos)))
+        if header is None or header.machine != elf.EM_CUDA:
+            stream.skip(len(ELF_MAGIC))
+            return
+        size = header.end
+        if size > stop - stream.pos:
+            self._error("unread", f"a cubin at {stream.pos:#x} could not be read: it is cut off")
+            stream.skip(elf.HEADER_SIZE)
+            return
+        self._cubin(size)
+        stream.skip(elf.HEADER_SIZE if size > _CUBIN_AT_MOST else size)
+
+    def _cubin(self, size: int) -> None:
+        at = self.stream.pos
+        image: Image | str = f"it is larger than {_CUBIN_AT_MOST >> 20} MiB"
+        if size <= _CUBIN_AT_MOST:
+            image = read_cubin(self.stream.peek(size))
+        if isinstance(image, Image):
+            self.cubins.append(image)
+        else:
+            self._error("unread", f"a cubin at {at:#x} could not be read: {image}")
+
+    def _report(self, rejects: Sequence[Rejected], level: str, dropped: int) -> None:
+        if not rejects:
+            return
+        first = rejects[0]
+        more = f", and {len(rejects) - 1 + dropped:,} more" if len(rejects) + dropped > 1 else ""
+        if level == "error":
+            self._error(
+                "broken-container", f"a fatbin at {first.offset:#x} cannot be read: {first.reason}{more}"
+            )
+        else:
+            text = f"the magic of a fatbin at {first.offset:#x}, but no fatbin ({first.reason}){more}"
+            self.findings.append(Finding("warning", "odd-magic", text))
+
+    def _error(self, code: str, text: str) -> None:
+        self.findings.append(Finding("error", code, text))
+
+
+def _holder(places: Sequence[_Place], offset: int) -> _Place | None:
+    return next((place for place in places if place.start <= offset < place.stop), None)
+
+
+class _Tables:
+    """The table of sections of one ELF, and the names it refers to."""
+
+    def __init__(self, header: elf.ElfHeader, base: int, size: int) -> None:
+        self._header = header
+        self._base = base
+        self._size = size
+
+    def remember(self, stream: Stream) -> None:
+        """Ask the stream to keep the table when it passes, and what lies before it."""
+        at = self._header.sections_at
+        if not elf.HEADER_SIZE <= at < self._size:
+            return
+        length = min(max(self._header.section_count, 1) * elf.SECTION_SIZE, _TABLE_AT_MOST, self._size - at)
+        start = max(self._base + at - _NAMES_BEFORE, stream.pos)
+        stream.remember(start, self._base + at + length)
+
+    def sections(self, stream: Stream, opened: Callable[[], Stream]) -> tuple[elf.Section, ...] | None:
+        """Return the sections, or None when they cannot be had."""
+        header = self._header
+        if not header.sections_at:
+            return None
+        count = header.section_count
+        if not count:
+            first = self._bytes(stream, opened, header.sections_at, elf.SECTION_SIZE)
+            count = elf.section_count(first or b"")
+        table = self._bytes(stream, opened, header.sections_at, count * elf.SECTION_SIZE)
+        place = elf.names_place(table, header) if table else None
+        if not table or place is None:
+            return None
+        names = self._bytes(stream, opened, place[0], place[1] - place[0])
+        return None if names is None else elf.read_sections(table, names)
+
+    def _bytes(self, stream: Stream, opened: Callable[[], Stream], at: int, length: int) -> bytes | None:
+        if length > _TABLE_AT_MOST or at + length > self._size or at < 0:
+            return None
+        start = self._base + at
+        kept = stream.recall(start, start + length)
+        if kept is not None:
+            return kept
+        again = opened()
+        if again.skip(start) != start:
+            return None
+        found = again.peek(length)
+        return found if len(found) == length else None

@@ -1,0 +1,190 @@
+"""Wheels through PEP 517 hooks, without isolation: nothing is installed into the environment."""
+
+from __future__ import annotations
+
+import tomllib
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from orchestrator.build import supervisor
+from orchestrator.errors import BuildFailedError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+    from pathlib import Path
+
+    from pyproject_hooks import BuildBackendHookCaller
+
+    from orchestrator.build.supervisor import Finished
+    from orchestrator.build.venv import Environment
+
+LEGACY = "setuptools.build_meta:__legacy__"
+"""The backend of a project that names none (PEP 517)."""
+
+
+@dataclass(frozen=True, slots=True)
+class BuildSystem:
+    """The `build-system` table of a pyproject.toml, as far as a build without isolation needs it."""
+
+    backend: str
+    backend_path: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class BuiltWheel:
+    """A wheel, and what the commands that made it cost."""
+
+    path: Path
+    commands: tuple[Finished, ...]
+
+
+def read_build_system(project: Path) -> BuildSystem:
+    """Return which backend builds `project`, a source tree.
+
+    Raises:
+        BuildFailedError: pyproject.toml is malformed, or there is nothing to build.
+    """
+    file = project / "pyproject.toml"
+    if not file.is_file():
+        if not (project / "setup.py").is_file():
+            raise BuildFailedError(
+                "neither pyproject.toml nor setup.py is there",
+                where=str(project),
+                hint="the recipe's build.directory says where the project lies in its source",
+            )
+        return BuildSystem(LEGACY, ())
+    problem = "build-backend must be a string, backend-path a list of strings"
+    try:
+        table = tomllib.loads(file.read_text("utf-8")).get("build-system", {})
+    except ValueError as error:  # TOML or UTF-8
+        table, problem = None, str(error)
+    if isinstance(table, dict):
+        backend, path = table.get("build-backend", LEGACY), table.get("backend-path", [])
+        if isinstance(backend, str) and isinstance(path, list) and all(isinstance(p, str) for p in path):
+            return BuildSystem(backend, tuple(path))
+    raise BuildFailedError(
+        f"pyproject.toml is malformed: {problem}", where=str(file), hint="patch the project's pyproject.toml"
+    )
+
+
+def build_wheel(
+    project: Path,
+    *,
+    environment: Environment,
+    env: Mapping[str, str],
+    out: Path,
+    log: Path,
+    config_settings: Mapping[str, str] | None = None,
+    on_line: Callable[[str], None] | None = None,
+    after: Callable[[], None] | None = None,
+    timeout_s: float | None = None,
+) -> BuiltWheel:
+    """Build one wheel of `project` into folder `out`, which must hold no wheel yet.
+
+    Args:
+        project: the source tree.
+        environment: has all build requirements.
+        env: the whole environment of the hooks.
+        out: made when missing.
+        log: gets the output of all hooks.
+        config_settings: handed to the backend.
+        on_line: the newest line of output, now and then.
+        after: called after each hook, for instance to see that it replaced no package.
+        timeout_s: limit of one hook.
+
+    Raises:
+        BuildFailedError: the backend is missing or fails, asks for what is not there, or yields no wheel.
+    """
+    from pyproject_hooks import BackendUnavailable, BuildBackendHookCaller, HookMissing, UnsupportedOperation
+
+    system = read_build_system(project)
+    commands: list[Finished] = []
+
+    def hook(
+        cmd: Sequence[str], cwd: str | None = None, extra_environ: Mapping[str, str] | None = None
+    ) -> None:
+        finished = supervisor.run(
+            cmd,
+            cwd=project if cwd is None else project / cwd,
+            env={**env, **(extra_environ or {})},
+            log=log,
+            timeout_s=timeout_s,
+            on_line=on_line,
+        )
+        commands.append(finished)
+        if after:
+            after()
+
+    try:
+        caller = BuildBackendHookCaller(
+            str(project),
+            system.backend,
+            system.backend_path,
+            runner=hook,
+            python_executable=str(environment.python),
+        )
+    except ValueError as error:
+        raise BuildFailedError(
+            f"backend-path: {error}",
+            where=str(project / "pyproject.toml"),
+            hint="patch the project's pyproject.toml",
+        ) from error
+    out.mkdir(parents=True, exist_ok=True)
+    settings = dict(config_settings or {})
+    try:
+        _require(caller, settings, environment)
+        name = caller.build_wheel(str(out), settings)
+    except BackendUnavailable as error:
+        reason = error.traceback.strip().rpartition("\n")[2] or str(error)
+        raise BuildFailedError(
+            f"the build backend {system.backend} cannot be imported: {reason}",
+            where=str(log),
+            hint="add what provides it to the recipe's build.requires, and lock again",
+        ) from error
+    except (HookMissing, UnsupportedOperation) as error:
+        raise BuildFailedError(
+            f"the build backend {system.backend} cannot build wheels",
+            where=str(project),
+            hint="see whether the project names the right backend in its pyproject.toml",
+        ) from error
+    return BuiltWheel(_only_wheel(out, name), tuple(commands))
+
+
+def _require(caller: BuildBackendHookCaller, settings: dict[str, str], environment: Environment) -> None:
+    """See that all the backend asks for is there."""
+    asked = caller.get_requires_for_build_wheel(settings)
+    missing = [text for text in asked if not _is_met(text, environment)]
+    if missing:
+        raise BuildFailedError(
+            f"the build backend asks for {', '.join(missing)}, which the environment lacks",
+            where=caller.source_dir,
+            hint=f"add {missing[0]!r} to the recipe's build.requires, and lock again",
+        )
+
+
+def _is_met(text: str, environment: Environment) -> bool:
+    from importlib.metadata import distributions
+
+    from packaging.requirements import InvalidRequirement, Requirement
+
+    try:
+        requirement = Requirement(text)
+    except InvalidRequirement:
+        return False
+    if requirement.marker and not requirement.marker.evaluate():
+        return True
+    path = [str(folder) for folder in environment.search_path]
+    for found in distributions(name=requirement.name, path=path):
+        return requirement.specifier.contains(found.version, prereleases=True)
+    return False
+
+
+def _only_wheel(out: Path, name: str) -> Path:
+    found = sorted(path.name for path in out.glob("*.whl"))
+    if found != [name]:
+        raise BuildFailedError(
+            f"the build backend says it made {name!r}; in its folder are: {', '.join(found) or 'no wheels'}",
+            where=str(out),
+            hint="the backend breaks PEP 517; see the log",
+        )
+    return out / name

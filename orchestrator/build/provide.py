@@ -1,0 +1,182 @@
+"""Before any build starts: toolkit, layers and sources of every step that builds, verified."""
+
+from __future__ import annotations
+
+import time
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from orchestrator.build.layers import ensure_layer, layer_key, needs
+from orchestrator.report.events import StageFinished, StageStarted
+from orchestrator.source.fetch import fetch_source
+from orchestrator.source.wheels import fetch_wheels
+from orchestrator.toolchain.cuda import provide_toolkit
+from orchestrator.toolchain.repairs import SALT
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+    from pathlib import Path
+
+    from orchestrator.build.prepare import Prepared
+    from orchestrator.build.session import Session
+    from orchestrator.model.lock import LockedFile
+    from orchestrator.plan.steps import Plan, Step
+    from orchestrator.source.fetch import FetchedSource
+
+
+@dataclass(frozen=True, slots=True)
+class Provided:
+    """What builds draw on. Layers are read-only and shared."""
+
+    toolkit: Path | None
+    """CUDA_HOME."""
+    layers: Mapping[str, tuple[Path, ...]]
+    """Step -> layers of its environment, in order."""
+    sources: Mapping[tuple[str, str], FetchedSource]
+    """(step, source) -> what was fetched."""
+
+
+def provide(
+    prepared: Prepared, steps: Sequence[Step], session: Session, *, offline: bool = False
+) -> Provided:
+    """Download, verify and unpack all that `steps` need.
+
+    Raises:
+        SourceError and its kin (5): something could not be had or verified, or is missing offline.
+        ToolkitError (4): the toolkit cannot assemble a requested arch.
+        NoSpaceError (4): the disk is, or would get, full.
+    """
+    if not steps:
+        return Provided(None, {}, {})
+    wanted = {step.name: layer_files(prepared.plan, step) for step in steps}
+    sources: dict[tuple[str, str], FetchedSource] = {}
+    with timed(session, "sources", "fetch"):
+        for step in steps:
+            sources |= _sources(prepared, step, session, offline=offline)
+    device_steps = [step for step in steps if step.keyed.arch_env]
+    with timed(session, "toolkit and layers", "provide"):
+        toolkit_files = _toolkit_files(prepared) if device_steps else ()
+        groups = [files for each in wanted.values() for files in each]
+        paths = _wheels(groups, toolkit_files, session, offline=offline)
+        toolkit = _toolkit(prepared, device_steps, toolkit_files, paths, session) if device_steps else None
+        layers = {
+            name: tuple(_layer(files, paths, session, name) for files in each)
+            for name, each in wanted.items()
+        }
+    for path in paths.values():
+        # Unpacked is the form in which layers keep a wheel; the zip would lie there twice.
+        path.unlink(missing_ok=True)
+    return Provided(toolkit, layers, sources)
+
+
+def layer_files(plan: Plan, step: Step) -> tuple[tuple[LockedFile, ...], ...]:
+    """Return the wheels of each layer of a step's environment: one per prebuilt need, then its requirements.
+
+    What a prebuilt brings is left out of the requirements, so that the locked torch stays the first one found.
+    """
+    groups: list[tuple[LockedFile, ...]] = []
+    for need in step.keyed.build_needs:
+        locked = plan.step(need).keyed.locked
+        files = (*((locked.prebuilt,) if locked.prebuilt else ()), *locked.run)
+        if files:
+            groups.append(files)
+    there = {file.name for files in groups for file in files}
+    own = tuple(file for file in step.keyed.locked.requires if file.name not in there)
+    return (*groups, own) if own else tuple(groups)
+
+
+def _toolkit_files(prepared: Prepared) -> tuple[LockedFile, ...]:
+    """Return the wheels that make the toolkit; none when an installed one is used."""
+    chosen = prepared.toolkit
+    return prepared.lock.toolkit if chosen is not None and chosen.root is None else ()
+
+
+def _wheels(
+    groups: Sequence[Sequence[LockedFile]],
+    toolkit_files: Sequence[LockedFile],
+    session: Session,
+    *,
+    offline: bool,
+) -> dict[str, Path]:
+    """Download, in one go, the wheels that are not unpacked yet."""
+    keys = [layer_key(files) for files in groups]
+    if toolkit_files:
+        keys.append(layer_key(toolkit_files, salt=SALT))
+    session.lease.use("layers", keys)
+    session.lease.use("wheels", [file.sha256 for files in (*groups, toolkit_files) for file in files])
+    missing = {file.sha256: file for files in groups for file in needs(files, home=session.home)}
+    if toolkit_files:
+        missing |= {file.sha256: file for file in needs(toolkit_files, home=session.home, salt=SALT)}
+    if not missing:
+        return {}
+    session.lease.use("downloads", missing)
+    return fetch_wheels(
+        list(missing.values()),
+        home=session.home,
+        offline=offline,
+        emit=session.emit,
+        step="toolkit and layers",
+    )
+
+
+def _toolkit(
+    prepared: Prepared,
+    steps: Sequence[Step],
+    files: Sequence[LockedFile],
+    paths: Mapping[str, Path],
+    session: Session,
+) -> Path | None:
+    """Return CUDA_HOME, after nvcc and ptxas assembled every arch that these steps are built for."""
+    if prepared.toolkit is None:
+        return None
+    entries = {entry for step in steps for entry in step.keyed.entries}
+    archs = {entry.arch.name for entry in entries if entry.sass}
+    archs |= {entry.arch.ptx_name for entry in entries if entry.ptx}
+    return provide_toolkit(
+        prepared.toolkit,
+        files=files,
+        home=session.home,
+        emit=session.emit,
+        fetch=lambda wanted: {file.sha256: paths[file.sha256] for file in wanted},
+        compiler=prepared.compiler,
+        facts=session.facts,
+        archs=sorted(archs),
+    )
+
+
+def _layer(files: Sequence[LockedFile], paths: Mapping[str, Path], session: Session, label: str) -> Path:
+    return ensure_layer(files, paths, home=session.home, emit=session.emit, label=label).path
+
+
+def _sources(
+    prepared: Prepared, step: Step, session: Session, *, offline: bool
+) -> dict[tuple[str, str], FetchedSource]:
+    recipe = step.keyed.recipe
+    found: dict[tuple[str, str], FetchedSource] = {}
+    for name, source in (recipe.sources if recipe else {}).items():
+        locked = step.keyed.locked.sources.get(name)
+        local = prepared.local_sources.get((step.name, name))
+        if locked is not None and locked.file is not None:
+            session.lease.use("downloads", [locked.file.sha256])
+        found[step.name, name] = fetch_source(
+            name=f"{step.name}/{name}",
+            source=source if local is None else msgspec.structs.replace(source, local=str(local)),
+            locked=locked,
+            version=step.keyed.version,
+            home=session.home,
+            offline=offline,
+            emit=session.emit,
+        )
+    return found
+
+
+@contextmanager
+def timed(session: Session, step: str, stage: str, log: Path | None = None) -> Iterator[None]:
+    """Tell when a stage begins and, if it went well, ends."""
+    session.emit(StageStarted(step, stage, str(log) if log else None))
+    begin = time.monotonic()
+    yield
+    session.emit(StageFinished(step, stage, time.monotonic() - begin))

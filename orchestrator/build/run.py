@@ -1,0 +1,271 @@
+"""A whole run: the plan carried out step by step, and what became of each."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from orchestrator.build import stages, verdict
+from orchestrator.build.provide import Provided, provide, timed
+from orchestrator.errors import AuditFailedError, BuildFailedError, MachineError, SparkbuildError, StoreError
+from orchestrator.package.index import entry_name, is_current, publish, read_listing
+from orchestrator.report.events import Note
+from orchestrator.report.tables import Row
+from orchestrator.store.atomic import sha256_file
+from orchestrator.store.manifest import Manifest
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from orchestrator.build.prepare import Prepared
+    from orchestrator.build.session import Session
+    from orchestrator.plan.steps import Step
+    from orchestrator.store.artifacts import Artifact
+
+
+@dataclass(slots=True)
+class Outcome:
+    """What a run came to."""
+
+    dist: Path
+    """`dist/<stack>`: wheels and their index."""
+    rows: list[Row] = field(default_factory=list)
+    failures: list[SparkbuildError] = field(default_factory=list)
+    worked: bool = False
+    """False: everything was there already."""
+
+    @property
+    def exit_code(self) -> int:
+        """0, or the code of the earliest stage that failed: 5 before 4 before 1 before 3."""
+        codes = {error.exit_code for error in self.failures}
+        return next((code for code in (5, 4, 2, 1, 3) if code in codes), 0)
+
+
+def carry_out(prepared: Prepared, session: Session, *, dist: Path, offline: bool = False) -> Outcome:
+    """Build what the plan says must be built, audit, store and serve it.
+
+    A step that fails takes those that need it with it; the others go on.
+
+    Args:
+        prepared: the plan.
+        session: the run.
+        dist: folder for wheels and their index, without the stack's name.
+        offline: use no network.
+
+    Raises:
+        SourceError and its kin (5), MachineError and its kin (4): before anything is built.
+        InterruptedRunError: a signal came; what was finished is kept.
+    """
+    run = _Run(prepared, session, dist / prepared.stack.name)
+    session.lease.use("artifacts", [step.keyed.key for step in prepared.plan.steps if step.keyed.key])
+    run.provided = provide(prepared, prepared.plan.builds, session, offline=offline)
+    for step in prepared.plan.steps:
+        run.step(step, offline=offline)
+    run.serve()
+    return run.outcome
+
+
+class _Run:
+    """What is known so far. One run, one thread."""
+
+    def __init__(self, prepared: Prepared, session: Session, dist: Path) -> None:
+        self.prepared = prepared
+        self.session = session
+        self.dist = dist
+        self.outcome = Outcome(dist=dist)
+        self.provided: Provided
+        self._artifacts: dict[str, Artifact] = {}
+        self._failed: set[str] = set()
+
+    def step(self, step: Step, *, offline: bool) -> None:
+        keyed = step.keyed
+        if step.action in {"prebuilt", "not-applicable"}:
+            why = step.why if step.action == "not-applicable" else "as published"
+            self.outcome.rows.append(Row(step.name, keyed.version, step.action, coverage=why, key=keyed.key))
+            return
+        lost = sorted(self._failed.intersection(keyed.needs))
+        if lost:
+            self._failed.add(step.name)
+            self.outcome.rows.append(
+                Row(step.name, keyed.version, "skipped", coverage=f"needs {', '.join(lost)}")
+            )
+            return
+        try:
+            if step.action == "reuse":
+                self._reuse(step, offline=offline)
+            else:
+                self._build(step)
+        except MachineError:
+            # A full disk or a missing tool is everybody's: nothing that follows would go better.
+            raise
+        except SparkbuildError as error:
+            self._failed.add(step.name)
+            self.outcome.failures.append(error)
+            action = "rejected" if isinstance(error, AuditFailedError) else "failed"
+            if not any(row.component == step.name for row in self.outcome.rows):
+                log = self.session.log(step.name)
+                shown = str(log) if log.exists() else None
+                self.outcome.rows.append(Row(step.name, keyed.version, action, key=keyed.key, log=shown))
+
+    def _reuse(self, step: Step, *, offline: bool) -> None:
+        """Serve what is stored, after auditing it again when policy, device or audit changed."""
+        key = step.keyed.key or ""
+        artifact = self.session.store.get(key) or self.session.store.get_rejected(key)
+        if artifact is None:
+            # Gone or quarantined since the plan was made: the bytes could not be trusted.
+            self.provided = provide(self.prepared, [step], self.session, offline=offline)
+            self._build(step)
+            return
+        manifest = artifact.manifest
+        wanted = verdict.key_of(step.keyed, [item.sha256 for item in manifest.files])
+        if manifest.audit is None or manifest.audit.key != wanted:
+            artifact = self._audit_again(step, artifact)
+            manifest = artifact.manifest
+        self._take(step, artifact, "reuse", log=None)
+
+    def _audit_again(self, step: Step, artifact: Artifact) -> Artifact:
+        store = self.session.store
+        paths = store.verified(artifact)
+        if paths is None:
+            raise StoreError(
+                f"the stored wheel of {step.name} had changed and was put into quarantine",
+                hint="run the same command again: it builds it anew",
+            )
+        self.outcome.worked = True
+        with timed(self.session, step.name, "audit again"):
+            digests = [item.sha256 for item in artifact.manifest.files]
+            audit, report = verdict.audit(step.keyed, paths, digests)
+        for text in verdict.warnings(report):
+            self.session.emit(Note("warning", text, step.name))
+        store.update_audit(artifact.key, audit)
+        moved = store.promote(artifact.key) if audit.verdict == "pass" else store.demote(artifact.key)
+        found = moved or store.get(artifact.key) or store.get_rejected(artifact.key)
+        if audit.verdict != "pass":
+            self._reject(step, found, verdict.problems(report))
+        if found is None:
+            raise StoreError(f"the wheel of {step.name} vanished while it was audited", hint="run again")
+        return found
+
+    def _build(self, step: Step) -> None:
+        """Build one step, or wait for another run that does and take what it made."""
+        key = step.keyed.key or ""
+        session = self.session
+        with session.store.lock(key, step.name):
+            artifact = session.store.get(key)
+            if artifact is None:
+                self.outcome.worked = True
+                work = session.work(step.name)
+                artifact = self._made(step, work)
+                stages.clear(work)
+                self._take(step, artifact, "built", log=artifact.manifest.log)
+                return
+        self._take(step, artifact, "reuse", log=None)
+
+    def _made(self, step: Step, work: Path) -> Artifact:
+        session, keyed = self.session, step.keyed
+        with timed(session, step.name, "lay sources and patch"):
+            trees = stages.lay_sources(step, self.provided, work)
+            stages.apply_patches(step, self.prepared, trees, session)
+        needed = [path for need in keyed.build_needs for path in self._needed(need)]
+        built = stages.build(step, self.prepared, self.provided, trees, session, needed=needed)
+        with timed(session, step.name, "audit"):
+            digests = [sha256_file(wheel) for wheel in built.wheels]
+            audit, report = verdict.audit(keyed, built.wheels, digests)
+        for text in verdict.warnings(report):
+            session.emit(Note("warning", text, step.name))
+        manifest = Manifest(
+            name=step.name,
+            version=keyed.version,
+            ingredients=dict(keyed.ingredients),
+            audit=audit,
+            cost=built.cost,
+            log=str(built.log),
+        )
+        put = session.store.put if audit.verdict == "pass" else session.store.reject
+        artifact = put(keyed.key or "", built.wheels, manifest, move=True)
+        if audit.verdict != "pass":
+            stages.clear(work)
+            self._reject(step, artifact, verdict.problems(report))
+        return artifact
+
+    def _needed(self, need: str) -> list[Path]:
+        """Return the verified wheels of a built component that another is built against."""
+        artifact = self._artifacts.get(need)
+        if artifact is None:
+            return []
+        paths = self.session.store.verified(artifact)
+        if paths is None:
+            raise BuildFailedError(
+                f"the stored wheel of {need} had changed and was put into quarantine",
+                hint="run the same command again: it builds it anew",
+            )
+        return [path for path in paths if path.suffix == ".whl"]
+
+    def _reject(self, step: Step, artifact: Artifact | None, problems: list[str]) -> None:
+        """Tell what a wheel lacks. It is kept as rejected: not served, not lost."""
+        manifest = artifact.manifest if artifact else None
+        self.outcome.rows.append(
+            Row(
+                step.name,
+                step.keyed.version,
+                "rejected",
+                wall_s=manifest.cost.wall_s if manifest else None,
+                cpu_s=manifest.cost.cpu_s if manifest else None,
+                peak_bytes=manifest.cost.peak_bytes if manifest else None,
+                coverage=manifest.audit.coverage if manifest and manifest.audit else "",
+                key=step.keyed.key,
+                log=manifest.log if manifest else None,
+            )
+        )
+        listed = "".join(f"\n    {problem}" for problem in problems[:10])
+        raise AuditFailedError(
+            f"{step.name} was built, but does not hold what its policy demands:{listed}",
+            where=str(artifact.folder) if artifact else None,
+            hint="it is kept there as rejected and not served; mend the recipe (arch, patches) or its policy",
+        )
+
+    def _take(self, step: Step, artifact: Artifact, action: str, *, log: str | None) -> None:
+        manifest = artifact.manifest
+        if artifact.folder.parent == self.session.home.rejected:
+            self._reject(step, artifact, [manifest.audit.coverage if manifest.audit else "not audited"])
+        self._artifacts[step.name] = artifact
+        self.outcome.rows.append(
+            Row(
+                step.name,
+                step.keyed.version,
+                action,
+                wall_s=manifest.cost.wall_s if action == "built" else None,
+                cpu_s=manifest.cost.cpu_s if action == "built" else None,
+                peak_bytes=manifest.cost.peak_bytes if action == "built" else None,
+                coverage=manifest.audit.coverage if manifest.audit else "",
+                wheels=tuple(item.name for item in manifest.files),
+                key=step.keyed.key,
+                log=log,
+            )
+        )
+
+    def serve(self) -> None:
+        """Bring `dist/<stack>` up to date: this run's wheels in, the ones that failed now out."""
+        target = self.prepared.target.tag
+        listing = read_listing(self.dist)
+        entries: dict[str, dict[Path, str]] = {}
+        for name, artifact in self._artifacts.items():
+            entry = entry_name(name, target)
+            wheels = {item.name: item.sha256 for item in artifact.manifest.files}
+            if is_current(self.dist, listing, entry, wheels):
+                continue
+            paths = self.session.store.verified(artifact)
+            if paths is None:
+                self.outcome.failures.append(
+                    StoreError(
+                        f"the stored wheel of {name} had changed and was put into quarantine, not served",
+                        hint="run the same command again: it builds it anew",
+                    )
+                )
+                continue
+            entries[entry] = {path: wheels[path.name] for path in paths}
+        gone = [entry_name(name, target) for name in self._failed]
+        withdrawn = [entry for entry in gone if entry in listing.entries]
+        if entries or withdrawn:
+            self.outcome.worked = True
+            publish(self.dist, entries, withdrawn)

@@ -1,0 +1,48 @@
+"""One run: its state folders, store, lease, logs, and who listens to its events."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from orchestrator.store.artifacts import Store
+from orchestrator.store.facts import Facts
+from orchestrator.store.lease import Lease
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from orchestrator.report.events import Emit
+    from orchestrator.store.home import Home
+
+
+@dataclass(frozen=True, slots=True)
+class Session:
+    """What every stage of a run needs at hand."""
+
+    home: Home
+    store: Store
+    facts: Facts
+    lease: Lease
+    emit: Emit
+
+    @classmethod
+    @contextmanager
+    def opened(cls, home: Home, emit: Emit) -> Iterator[Session]:
+        """Open a session; what it uses is safe from gc until the block is left.
+
+        Raises:
+            StoreError, NoSpaceError: the state folder cannot be written.
+        """
+        with Lease(home) as lease:
+            yield cls(home, Store(home, emit), Facts(home.facts), lease, emit)
+
+    def log(self, step: str) -> Path:
+        """Return the path of a step's log; its folder is made by whoever opens it."""
+        return self.home.logs / self.lease.run / f"{step}.log"
+
+    def work(self, step: str) -> Path:
+        """Return the folder of a step's build tree, which gc leaves alone while this run lives."""
+        return self.home.work / self.lease.run / step

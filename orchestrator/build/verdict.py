@@ -1,0 +1,91 @@
+"""The audit of a step's wheels against its recipe's policy, and what the manifest keeps of it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from orchestrator.audit.policy import Expectation
+from orchestrator.plan.key import audit_key
+from orchestrator.store.manifest import Audit
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from orchestrator.audit.report import SpecReport
+    from orchestrator.plan.steps import KeyedStep
+
+
+def key_of(step: KeyedStep, wheels: Sequence[str]) -> str:
+    """Return the audit key of a step's artifact, given the sha256 of each wheel."""
+    return audit_key(wheels, step.view.modules, [str(device) for device in step.devices], step.arch)
+
+
+def audit(step: KeyedStep, wheels: Sequence[Path], digests: Sequence[str]) -> tuple[Audit, SpecReport]:
+    """Read the device code of a step's wheels and judge it; what fails is in the report's findings.
+
+    The wheels of one artifact are judged as one: a pattern may match in any of them.
+    """
+    from orchestrator.inspect.wheel import audit_wheels
+
+    policy = tuple(Expectation(item.match, item.expect, item.reason) for item in step.view.modules)
+    # What an entry asks nvcc for is what its wheels should hold, and nothing else.
+    requested = frozenset(
+        name
+        for entry in step.entries
+        for name, wanted in ((entry.arch.name, entry.sass), (entry.arch.ptx_name, entry.ptx))
+        if wanted
+    )
+    report = audit_wheels(
+        step.name,
+        [wheel for wheel in wheels if wheel.suffix == ".whl"],
+        devices=step.devices,
+        policy=policy,
+        requested=requested if step.arch else frozenset(),
+    )
+    return Audit(key=key_of(step, digests), verdict=report.verdict, coverage=coverage_line(report)), report
+
+
+def coverage_line(report: SpecReport) -> str:
+    """Return what the wheels hold for their devices in a few words, such as `sm_121a 3/3`."""
+    parts = []
+    for device in report.devices:
+        total = sum(module.counts.total for module in device.modules)
+        if not total:
+            continue
+        native = sum(module.counts.native for module in device.modules)
+        names = sorted({name for module in device.modules for name in module.images.get("sass", {})})
+        shown = ", ".join(names) if len(names) <= 3 else f"{len(names)} archs"  # noqa: PLR2004
+        parts.append(
+            f"{shown or 'no SASS'} {native}/{total}"
+            + (f" on {device.device}" if len(report.devices) > 1 else "")
+        )
+    return "; ".join(parts) or "host only"
+
+
+def problems(report: SpecReport) -> list[str]:
+    """Return every finding of level error as one line."""
+    found = []
+    for device in report.devices:
+        found += [f"{item.text}" for item in device.findings if item.level == "error"]
+        found += [
+            f"{module.path}: {item.text}"
+            for module in device.modules
+            for item in module.findings
+            if item.level == "error"
+        ]
+    return list(dict.fromkeys(found)) or ([report.error] if report.error else [])
+
+
+def warnings(report: SpecReport) -> list[str]:
+    """Return every finding of level warning as one line."""
+    found = []
+    for device in report.devices:
+        found += [item.text for item in device.findings if item.level == "warning"]
+        found += [
+            f"{module.path}: {item.text}"
+            for module in device.modules
+            for item in module.findings
+            if item.level == "warning"
+        ]
+    return list(dict.fromkeys(found))

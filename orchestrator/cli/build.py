@@ -1,0 +1,125 @@
+"""`sparkbuild all` and `sparkbuild RECIPE`: plan, build, audit, store, serve, and one table at the end."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from orchestrator.cli.options import ask_from, json_option, lines, print_json, what_to_plan
+
+if TYPE_CHECKING:
+    from orchestrator.build.prepare import Prepared
+    from orchestrator.build.run import Outcome
+    from orchestrator.store.home import Home
+
+
+def _command(name: str, text: str, names: tuple[str, ...]) -> click.Command:
+    """Return the command that builds `names` (empty: all of a stack)."""
+
+    @click.command(name, help=text)
+    @what_to_plan
+    @click.option(
+        "--dist",
+        default="dist",
+        show_default=True,
+        type=click.Path(path_type=Path),
+        help="Folder for wheels and their index; the stack's name is added.",
+    )
+    @click.option("--offline", is_flag=True, help="Use no network; name what is missing.")
+    @json_option
+    @click.pass_context
+    def command(
+        ctx: click.Context,
+        arch: str | None,
+        device: str | None,
+        stack: str | None,
+        cuda: str,
+        sources: tuple[str, ...],
+        dist: Path,
+        *,
+        offline: bool,
+        as_json: bool,
+    ) -> int:
+        from orchestrator.build.interrupt import interruptible
+        from orchestrator.build.prepare import prepare
+        from orchestrator.build.run import carry_out
+        from orchestrator.build.session import Session
+        from orchestrator.store.home import Home
+
+        ask = ask_from(ctx, names=names, arch=arch, device=device, stack=stack, cuda=cuda, sources=sources)
+        home = Home.default()
+        emit = lines()
+        try:
+            with interruptible(), Session.opened(home, emit) as session:
+                prepared = prepare(ask, home, emit)
+                _show_plan(prepared)
+                outcome = carry_out(prepared, session, dist=dist.absolute(), offline=offline)
+        finally:
+            emit.close()
+        if as_json:
+            print_json(_json(prepared, outcome))
+        else:
+            _show(outcome, home)
+        for error in outcome.failures:
+            click.echo(f"error: {error}", err=True)
+        return outcome.exit_code
+
+    return command
+
+
+all_command = _command("all", "Build every component of a stack, and audit each wheel.", ())
+
+
+def recipe_command(name: str) -> click.Command:
+    """Return the command that builds one recipe and what it needs."""
+    return _command(name, f"Build {name} and what it needs, and audit each wheel.", (name,))
+
+
+def _show_plan(prepared: Prepared) -> None:
+    """Show the plan on standard error, when there is something to be done."""
+    if not prepared.plan.builds:
+        return
+    from orchestrator.report.tables import console, plan_heading, plan_table
+
+    out = console(stderr=True)
+    out.print(plan_heading(prepared.plan, prepared.toolkit_text))
+    out.print(plan_table(prepared.plan))
+    out.print()
+
+
+def _show(outcome: Outcome, home: Home) -> None:
+    """Show what became of each component, and where things are."""
+    from orchestrator.report.tables import console, run_table
+
+    out = console()
+    if not outcome.worked and not outcome.failures:
+        out.print("nothing to do: everything was built before from the same ingredients\n")
+    out.print(run_table(outcome.rows))
+    out.print()
+    served = [wheel for row in outcome.rows for wheel in row.wheels]
+    if served:
+        out.print(f"wheels  {outcome.dist}")
+        for wheel in served:
+            out.print(f"        {wheel}", soft_wrap=True)
+        out.print(f"index   pip install --index-url {(outcome.dist / 'simple').as_uri()} ...", soft_wrap=True)
+    for row in outcome.rows:
+        if row.log:
+            out.print(f"log     {row.component}: {row.log}", soft_wrap=True)
+    out.print(f"state   {home.root}", soft_wrap=True)
+
+
+def _json(prepared: Prepared, outcome: Outcome) -> dict[str, object]:
+    return {
+        "schema": "sparkbuild.run/1",
+        "stack": prepared.plan.stack,
+        "arch": prepared.plan.arch,
+        "worked": outcome.worked,
+        "dist": str(outcome.dist),
+        "rows": [row.to_json() for row in outcome.rows],
+        "failures": [
+            {"code": error.code, "exit_code": error.exit_code, "text": error.message, "where": error.where}
+            for error in outcome.failures
+        ],
+    }

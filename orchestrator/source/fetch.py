@@ -1,0 +1,116 @@
+"""One door for all kinds of sources: fetched and verified first, laid out as a tree when a build begins."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, NoReturn
+
+from orchestrator.errors import LockError, RecipeError
+from orchestrator.report.events import silent
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from orchestrator.model.lock import LockedFile, LockedSource
+    from orchestrator.model.recipe import Source
+    from orchestrator.report.events import Emit
+    from orchestrator.store.home import Home
+
+
+@dataclass(frozen=True, slots=True)
+class FetchedSource:
+    """A source that is here, verified.
+
+    Attributes:
+        name: in the recipe (`main`, …).
+        digest: sha256 of the sdist or archive, the commit, or the digest of a local folder's content.
+    """
+
+    name: str
+    digest: str
+    _lay: Callable[[Path], None] = field(repr=False, compare=False)
+
+    def lay(self, dest: Path) -> None:
+        """Lay the tree out; `dest` appears complete, or not at all.
+
+        Raises:
+            ArchiveRefusedError: it reaches outside of `dest`, or becomes too much.
+            NoSpaceError: the disk is full.
+            SourceError: `dest` exists, or a local folder changed meanwhile.
+        """
+        self._lay(dest)
+
+
+def fetch_source(
+    *,
+    name: str,
+    source: Source,
+    locked: LockedSource | None,
+    version: str,
+    home: Home,
+    offline: bool = False,
+    emit: Emit = silent,
+    base: Path | None = None,
+) -> FetchedSource:
+    """Fetch one source and verify it against the lock.
+
+    Args:
+        name: of the source in the recipe.
+        source: as the recipe has it; `--source NAME=DIR` is a Source with `local`.
+        locked: what the lock says of it; a local folder needs none.
+        version: the stack's, for an archive's address.
+        home: where fetched bytes are kept.
+        offline: no network.
+        emit: hears of progress.
+        base: what a relative `local` is relative to: the recipe file's folder.
+
+    Raises:
+        LockError: the lock says nothing of it.
+        OfflineError, MismatchError, SourceError, NoSpaceError: as the kinds of sources raise them.
+    """
+    if source.local is not None:
+        return _local(name, (base or Path.cwd()) / Path(source.local).expanduser())
+    if locked is None:
+        _unlocked(name, "nothing")
+    if source.git is not None:
+        return _git(name, source, locked, home=home, offline=offline, emit=emit)
+    if source.sdist is None and source.archive is None:
+        raise RecipeError(f"source {name} is of no kind", hint="give it sdist, git, archive or local")
+    if locked.file is None:
+        _unlocked(name, "no file")
+    url = source.archive.replace("{version}", version) if source.archive is not None else None
+    return _archive(name, locked.file, url, home=home, offline=offline, emit=emit)
+
+
+def _archive(
+    name: str, file: LockedFile, url: str | None, *, home: Home, offline: bool, emit: Emit
+) -> FetchedSource:
+    from orchestrator.source.archive import unpack
+    from orchestrator.source.download import fetch_file
+
+    path = fetch_file(file, home=home, offline=offline, emit=emit, url=url)
+    return FetchedSource(name, file.sha256, lambda dest: unpack(path, dest))
+
+
+def _git(
+    name: str, source: Source, locked: LockedSource, *, home: Home, offline: bool, emit: Emit
+) -> FetchedSource:
+    from orchestrator.source.git_tree import fetch_git, lay_git
+
+    if locked.commit is None or source.git is None:
+        _unlocked(name, "no commit")
+    submodules = locked.submodules if source.submodules else None
+    parts = fetch_git(source.git, locked.commit, submodules, home=home, offline=offline, emit=emit)
+    return FetchedSource(name, locked.commit, lambda dest: lay_git(parts, dest, emit=emit))
+
+
+def _local(name: str, folder: Path) -> FetchedSource:
+    from orchestrator.source.local import lay_local, tree_digest
+
+    digest = tree_digest(folder)
+    return FetchedSource(name, digest, lambda dest: lay_local(folder, dest, digest=digest))
+
+
+def _unlocked(name: str, what: str) -> NoReturn:
+    raise LockError(f"the lock has {what} for source {name}", hint="make it again with `sparkbuild lock`")

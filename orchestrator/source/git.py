@@ -1,0 +1,209 @@
+"""Git repositories as bare mirrors, in which commits are fetched once and kept.
+
+Fetching follows the user's own git configuration (proxies, credentials, other addresses for a host);
+nothing else does: what lies in a tree depends on the commit alone.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+from typing import TYPE_CHECKING
+
+from orchestrator.errors import MismatchError, OfflineError, SourceError, ToolMissingError
+from orchestrator.report.events import Progress, silent
+from orchestrator.source import disk
+from orchestrator.source.child import run_child
+from orchestrator.source.index import redacted
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from orchestrator.report.events import Emit
+    from orchestrator.source.child import Finished
+    from orchestrator.store.home import Home
+
+_COMMIT = re.compile(r"[0-9a-f]{40}")
+_NOT_FOUND = 127
+# What a git that calls us (a hook, an alias) says of its own repository.
+_FOREIGN = frozenset(
+    {
+        *(
+            "GIT_DIR",
+            "GIT_WORK_TREE",
+            "GIT_INDEX_FILE",
+            "GIT_OBJECT_DIRECTORY",
+            "GIT_COMMON_DIR",
+            "GIT_PREFIX",
+        ),
+        *("GIT_ALTERNATE_OBJECT_DIRECTORIES", "GIT_SHALLOW_FILE", "GIT_GRAFT_FILE", "GIT_NAMESPACE"),
+    }
+)
+_OWN_CONFIG = (
+    *("-c", "core.hooksPath=/dev/null", "-c", "core.attributesFile=/dev/null", "-c", "core.fsmonitor=false"),
+    *("-c", "gc.auto=0", "-c", "maintenance.auto=false", "-c", "advice.detachedHead=false"),
+    # Packs appear whole; loose objects would appear one by one, and a kill could leave half a commit.
+    *("-c", "fetch.unpackLimit=1"),
+)
+
+
+def git(
+    *arguments: str,
+    repository: Path | None = None,
+    plain: bool = True,
+    extra: Mapping[str, str] | None = None,
+) -> Finished:
+    """Run git without terminal, hooks or prompts.
+
+    Args:
+        arguments: of git.
+        repository: the bare repository it works in.
+        plain: without any configuration of user or system; False for what talks to servers.
+        extra: more environment.
+
+    Raises:
+        ToolMissingError: there is no git.
+    """
+    env = {name: value for name, value in os.environ.items() if name not in _FOREIGN}
+    env |= {
+        "GIT_TERMINAL_PROMPT": "0",
+        "GIT_LFS_SKIP_SMUDGE": "1",
+        "GIT_NO_REPLACE_OBJECTS": "1",
+        "GIT_ALLOW_PROTOCOL": "file:git:http:https:ssh",
+        "LC_ALL": "C",
+    }
+    if plain:
+        env = {name: value for name, value in env.items() if not name.startswith("GIT_CONFIG")}
+        env |= {"GIT_CONFIG_NOSYSTEM": "1", "GIT_CONFIG_GLOBAL": os.devnull, "GIT_ATTR_NOSYSTEM": "1"}
+    where = ("--git-dir", str(repository)) if repository is not None else ()
+    finished = run_child(["git", *_OWN_CONFIG, *where, *arguments], env={**env, **(extra or {})})
+    if finished.returncode == _NOT_FOUND:
+        raise ToolMissingError("git is not there", hint="install it, such as with `apt install git`")
+    return finished
+
+
+def asked(*arguments: str, repository: Path, extra: Mapping[str, str] | None = None) -> bytes:
+    """Return what git says of a mirror.
+
+    Raises:
+        SourceError: git fails; the mirror is damaged, most likely.
+    """
+    finished = git(*arguments, repository=repository, extra=extra)
+    if finished.returncode != 0:
+        if "No space left on device" in finished.stderr:
+            raise disk.no_space(repository)
+        raise SourceError(
+            f"git {arguments[0]} failed: {_last(finished)}",
+            where=str(repository),
+            hint=f"remove {repository} if it is damaged, and run it again: it is fetched anew",
+        )
+    return finished.stdout
+
+
+def mirror_of(url: str, home: Home) -> Path:
+    """Return where a repository's mirror lies, or will."""
+    return home.git / f"{hashlib.sha256(url.encode()).hexdigest()}.git"
+
+
+def fetch_commit(url: str, commit: str, *, home: Home, offline: bool = False, emit: Emit = silent) -> Path:
+    """Return the mirror of `url`, with all of `commit` in it; no network is used if it is there.
+
+    Args:
+        url: address of a repository, or the absolute path of one.
+        commit: all 40 hex digits.
+        home: where mirrors lie.
+        offline: no network (a repository on this machine's disk may still be read).
+        emit: hears of progress.
+
+    Raises:
+        MismatchError: `commit` is no full commit, or names something else.
+        OfflineError: it is not there, and the network is not allowed.
+        SourceError: the repository cannot be reached, or has no such commit.
+        NoSpaceError: the disk is full.
+    """
+    if not _COMMIT.fullmatch(commit):
+        raise MismatchError(
+            f"{commit!r} is no full commit", where=redacted(url), hint="40 hex digits name one"
+        )
+    mirror = mirror_of(url, home)
+    if _has(mirror, commit):
+        return mirror
+    if offline and not url.startswith(("/", "file://")):
+        raise OfflineError(
+            f"commit {commit} is not here, and the network is not allowed",
+            where=redacted(url),
+            hint="run `sparkbuild fetch` once with the network",
+        )
+    from filelock import FileLock
+
+    home.locks.mkdir(parents=True, exist_ok=True)
+    home.git.mkdir(parents=True, exist_ok=True)
+    with FileLock(home.locks / f"git-{mirror.stem}.lock"):
+        if not _has(mirror, commit):
+            emit(Progress("git", f"fetching {redacted(url)} at {commit[:12]}"))
+            _fetch(url, commit, mirror)
+    return mirror
+
+
+def _fetch(url: str, commit: str, mirror: Path) -> None:
+    if url.startswith("-"):
+        raise SourceError(
+            f"{url!r} is no address of a repository", hint="such as https://host/owner/name.git"
+        )
+    # No template: a user's may hold hooks.
+    made = git("init", "--quiet", "--bare", "--template=", str(mirror))
+    if made.returncode != 0:
+        raise _failed(made, url, commit, mirror)
+    common = ("fetch", "--quiet", "--no-tags", "--no-write-fetch-head", "--no-recurse-submodules")
+    one = git(*common, "--depth=1", url, f"{commit}:{_ref(commit)}", repository=mirror, plain=False)
+    if one.returncode == 0:
+        return
+    # Some servers give out only what a branch or tag points to: take all, then look.
+    shallow = asked("rev-parse", "--is-shallow-repository", repository=mirror).strip() == b"true"
+    deeper = ("--unshallow",) if shallow else ()
+    everything = git(*common, *deeper, url, "+refs/*:refs/theirs/*", repository=mirror, plain=False)
+    if everything.returncode != 0:
+        raise _failed(everything, url, commit, mirror)
+    kind = git("cat-file", "-t", commit, repository=mirror)
+    if kind.returncode != 0:
+        raise SourceError(
+            f"the repository has no commit {commit}: {_last(one)}",
+            where=redacted(url),
+            hint="was it rewritten upstream? look for the commit there, then pin another in the stack",
+        )
+    if kind.stdout.strip() != b"commit":
+        raise MismatchError(
+            f"{commit} is a {kind.stdout.decode().strip()}: expected a commit",
+            where=redacted(url),
+            hint="`git rev-parse NAME^{commit}` gives the commit of a tag",
+        )
+    asked("update-ref", _ref(commit), commit, repository=mirror)
+
+
+def _has(mirror: Path, commit: str) -> bool:
+    """Whether a commit was fetched whole: the reference is written when its fetch has ended well."""
+    if not (mirror / "HEAD").is_file():
+        return False
+    return git("rev-parse", "--quiet", "--verify", _ref(commit), repository=mirror).returncode == 0
+
+
+def _ref(commit: str) -> str:
+    return f"refs/sparkbuild/{commit}"
+
+
+def _failed(finished: Finished, url: str, commit: str, mirror: Path) -> SourceError:
+    if "No space left on device" in finished.stderr:
+        raise disk.no_space(mirror.parent)
+    return SourceError(
+        f"commit {commit} could not be fetched: {_last(finished)}",
+        where=redacted(url),
+        hint=f"try `git ls-remote {redacted(url)}`; proxies and credentials come from your git configuration",
+    )
+
+
+def _last(finished: Finished) -> str:
+    lines = [line for line in finished.stderr.splitlines() if line.strip()]
+    told = [line for line in lines if line.startswith(("fatal:", "error:"))]
+    return (told or lines or [f"status {finished.returncode}"])[-1]

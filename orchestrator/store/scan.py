@@ -1,0 +1,188 @@
+"""What gc may take: the things of a home, how long nobody used them, and what removing them frees."""
+
+from __future__ import annotations
+
+import os
+import stat
+import time
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from orchestrator.store import atomic
+from orchestrator.store.stamps import last_used
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from datetime import timedelta
+
+    from orchestrator.store.home import Home
+    from orchestrator.store.lease import Leased
+
+KEPT_S = 30 * 24 * 3600
+"""Logs and quarantined bytes stay for 30 days, seconds."""
+GRACE_S = 60
+"""A temporary so young may be one whose maker has not locked it yet."""
+FILE_GRACE_S = 3600
+"""Single temporary files are not locked; none is written for an hour."""
+FOREIGN_GRACE_S = 24 * 3600
+"""With runs going on, temporaries of unknown makers are theirs for a day."""
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """Something that may go: `bytes` is its own size, hard links counted as if there were one."""
+
+    kind: str
+    name: str
+    path: Path
+    why: str
+    limit_s: float | None
+    """It goes only while unused for so long; None: whatever its age."""
+
+
+class Links:
+    """Counts the hard links that a set of trees holds, and so what removing the set frees."""
+
+    def __init__(self) -> None:
+        self._seen: dict[tuple[int, int], list[int]] = {}  # inode -> [links in the set, links at all, bytes]
+
+    def add(self, path: Path) -> int:
+        """Add a tree, or a single file, to the set; return its apparent size in bytes."""
+        total = 0
+        for seen in _files(path):
+            total += seen.st_size
+            entry = self._seen.setdefault((seen.st_dev, seen.st_ino), [0, seen.st_nlink, seen.st_size])
+            entry[0] += 1
+        return total
+
+    def shared(self, path: Path) -> bool:
+        """Tell whether a file of the tree is also linked from outside of the set and the tree."""
+        own: dict[tuple[int, int], int] = {}
+        links: dict[tuple[int, int], int] = {}
+        for seen in _files(path):
+            inode = (seen.st_dev, seen.st_ino)
+            own[inode] = own.get(inode, 0) + 1
+            links[inode] = seen.st_nlink
+        return any(links[inode] > own[inode] + self._seen.get(inode, [0])[0] for inode in own)
+
+    @property
+    def freed(self) -> int:
+        """Bytes that go with the set: those of files without a link from outside."""
+        return sum(size for count, links, size in self._seen.values() if count >= links)
+
+
+def candidates(home: Home, leased: Leased, *, unused_for: timedelta, now: float) -> Iterator[Candidate]:
+    """Yield what may go. Unpacked wheels come last: whether a layer holds them is for the caller to see."""
+    limit = unused_for.total_seconds()
+    yield from _leftovers(home, leased, now)
+    for kind, folder in _kept_while_used(home):
+        for path in _plain(folder):
+            if not leased.covers(kind, path.name) and idle_s(path, now) >= limit:
+                yield Candidate(kind, path.name, path, f"not used for {days(idle_s(path, now))}", limit)
+
+
+def trash_folder(home: Home) -> Path:
+    """Return where things wait for their removal; nothing is ever read from there."""
+    return home.root / "trash"
+
+
+def idle_s(path: Path, now: float) -> float:
+    """Return for how many seconds nobody used `path`; -inf when it is gone."""
+    try:
+        return now - last_used(path)
+    except OSError:
+        return float("-inf")
+
+
+def days(seconds: float) -> str:
+    """Return a duration for people: `45 days`, `3 hours`, `0 minutes`."""
+    for unit, size in (("day", 86400), ("hour", 3600), ("minute", 60)):
+        count = int(seconds // size)
+        if count >= 1 or unit == "minute":
+            return f"{max(count, 0)} {unit}{'' if count == 1 else 's'}"
+    raise AssertionError
+
+
+def _kept_while_used(home: Home) -> tuple[tuple[str, Path], ...]:
+    return (
+        ("artifacts", home.artifacts),
+        ("rejected", home.rejected),
+        ("downloads", home.downloads),
+        ("layers", home.layers),
+        ("wheels", home.wheels),
+    )
+
+
+def _leftovers(home: Home, leased: Leased, now: float) -> Iterator[Candidate]:
+    for path in _list(trash_folder(home)):
+        yield Candidate("trash", path.name, path, "left by a stopped gc", None)
+    for path in _list(home.work):
+        if not leased.covers("work", path.name):
+            yield Candidate("work", path.name, path, "its run has ended", None)
+    for kind, folder in (("logs", home.logs), ("quarantine", home.quarantine)):
+        for path in _list(folder):
+            if not leased.covers(kind, path.name) and idle_s(path, now) >= KEPT_S:
+                yield Candidate(kind, path.name, path, f"{days(idle_s(path, now))} old", KEPT_S)
+    for path in _temporaries(home):
+        limit = _temporary_limit(path, home, leased)
+        if limit is not None and now - _newest(path) >= limit:
+            yield Candidate("temporary", path.name, path, "left by a killed run", None)
+
+
+def _temporaries(home: Home) -> Iterator[Path]:
+    yield from (path for path in _list(home.root) if atomic.is_temporary(path.name))
+    for _, folder in _kept_while_used(home):
+        yield from (path for path in _list(folder) if path.name.startswith("."))
+    for folder in (home.artifacts, home.rejected):
+        for artifact in _plain(folder):
+            yield from (path for path in _list(artifact) if atomic.is_temporary(path.name))
+
+
+def _temporary_limit(path: Path, home: Home, leased: Leased) -> float | None:
+    """Return from which age on a temporary is a leftover, in seconds; None: it is in use."""
+    if not path.is_dir():
+        return FILE_GRACE_S
+    lives = atomic.in_use(path)
+    if lives:
+        return None
+    ours = path.parent in {home.artifacts, home.rejected} and atomic.is_temporary(path.name)
+    if lives is not None and (ours or not leased.runs):
+        return GRACE_S
+    return FOREIGN_GRACE_S
+
+
+def _newest(path: Path) -> float:
+    times = [time.time()]  # gone already: too young to take
+    with suppress(OSError):
+        times = [path.lstat().st_mtime]
+    for inside in _list(path):
+        with suppress(OSError):
+            times.append(inside.lstat().st_mtime)
+    return max(times)
+
+
+def _plain(folder: Path) -> list[Path]:
+    """Return the folders in `folder` that are no temporaries; files there are not ours to take."""
+    return [path for path in _list(folder) if not path.name.startswith(".") and path.is_dir()]
+
+
+def _list(folder: Path) -> list[Path]:
+    try:
+        return sorted(folder.iterdir())
+    except OSError:
+        return []
+
+
+def _files(path: Path) -> Iterator[os.stat_result]:
+    """Yield the stat of all files in a tree, links not followed; what vanishes meanwhile is left out."""
+    with suppress(OSError):
+        seen = path.lstat()
+        if not stat.S_ISDIR(seen.st_mode):
+            yield seen
+            return
+    for folder, _, names in os.walk(path):
+        for name in names:
+            with suppress(OSError):
+                yield Path(folder, name).lstat()

@@ -1,0 +1,65 @@
+"""Short questions to tools: `--version`, an empty unit. Nothing long runs here."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from orchestrator.errors import MachineError, ToolMissingError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+TIMEOUT_S = 120.0
+
+# NVCC_APPEND_FLAGS, CPATH and their like would change the answer, so they stay out.
+_PASSED = ("PATH", "TMPDIR", "LD_LIBRARY_PATH")
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What a tool said: `text` is stdout and stderr together, as they came."""
+
+    code: int
+    text: str
+
+    @property
+    def first_line(self) -> str:
+        """The first line that holds something."""
+        return next((line.strip() for line in self.text.splitlines() if line.strip()), "")
+
+
+def ask(argv: Sequence[str | Path], *, cwd: Path | None = None, timeout_s: float = TIMEOUT_S) -> Answer:
+    """Run a tool that ends soon and return what it says; its messages are in English.
+
+    Raises:
+        ToolMissingError: there is no such program, or it cannot be run.
+        MachineError: it did not end in time.
+    """
+    environment = {name: os.environ[name] for name in _PASSED if name in os.environ}
+    command = [str(part) for part in argv]
+    try:
+        done = subprocess.run(
+            command,
+            cwd=cwd,
+            env=environment | {"LC_ALL": "C"},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            timeout=timeout_s,
+            check=False,
+        )
+    except subprocess.TimeoutExpired as error:
+        raise MachineError(
+            f"no answer within {timeout_s:.0f} s: {' '.join(command)}",
+            where=command[0],
+            hint="run the command by hand; a hanging file system or a wrapper may be the cause",
+        ) from error
+    except OSError as error:
+        raise ToolMissingError(
+            f"cannot be run: {error.strerror}", where=command[0], hint="install it, or name another one"
+        ) from error
+    return Answer(done.returncode, done.stdout.decode("utf-8", errors="replace"))
