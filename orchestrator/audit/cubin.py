@@ -15,12 +15,15 @@ from orchestrator.audit import elf
 from orchestrator.audit.facts import Image, Kind
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from orchestrator.model.archvalues import Suffix
 
 _OSABI_V7, _OSABI_V8 = 0x33, 0x41
 _FLAG_A_V7 = 0x800
 _FLAG_A_V8 = 0x8
 _FIRST_WITH_SUFFIX = 90
+_BODY_AT_MOST = 1 << 16
 _ATTR_ARCH_SPECIFIC = 9
 _COMMAND = re.compile(rb"-arch[ =](?:sm|compute)_(\d+)([af]?)\b")
 
@@ -40,16 +43,22 @@ def read_cubin(data: bytes) -> Image | str:
         return f"its ABI {header.osabi:#x} is unknown"
     if not sm:
         return "it names no arch"
+    if not header.section_count and header.osabi == _OSABI_V8:
+        return "it has no table of sections, where its suffix would be told"
     table = data[header.sections_at : header.sections_at + header.section_count * elf.SECTION_SIZE]
     place = elf.names_place(table, header)
     if len(table) < header.section_count * elf.SECTION_SIZE or (header.section_count and place is None):
         return "it is cut off"
     sections = elf.read_sections(table, data[place[0] : place[1]]) if place else ()
-    bodies = {section.name: data[section.start : section.stop] for section in sections}
-    suffix: Suffix = "a" if specific or _compat(bodies.get(".nv.compat", b"")) == 1 else ""
+    suffix: Suffix = "a" if specific or _compat(_body(data, sections, ".nv.compat")) == 1 else ""
     if not suffix:
-        suffix = _noted(bodies.get(".note.nv.tkinfo", b""), sm)
+        suffix = _noted(_body(data, sections, ".note.nv.tkinfo"), sm)
     return Image(Kind.SASS, sm, suffix, linkable=header.type == elf.ET_REL)
+
+
+def _body(data: bytes, sections: Sequence[elf.Section], name: str) -> bytes:
+    found = next((section for section in sections if section.name == name), None)
+    return data[found.start : min(found.stop, found.start + _BODY_AT_MOST)] if found else b""
 
 
 def _compat(data: bytes) -> int | None:

@@ -16,6 +16,8 @@ SEGMENT_SIZE = 56
 _HEADER = struct.Struct("<HHIQQQIHHHHHH")
 _SECTION = struct.Struct("<IIQQQQIIQQ")
 _SEGMENT = struct.Struct("<IIQQQQQQ")
+_NAME_AT_MOST = 64
+"""Bytes of a section name that are read; the known ones are shorter."""
 _SHN_XINDEX = 0xFFFF
 _SHT_NOBITS = 8
 _SHF_EXECINSTR = 4
@@ -127,7 +129,6 @@ def read_sections(table: bytes, names: bytes) -> tuple[Section, ...]:
         name, kind, flags, _, offset, size, _, _, _, _ = _SECTION.unpack_from(table, at)
         if kind in (0, _SHT_NOBITS) or not size:
             continue
-        end = names.find(b"\0", name)
-        text = names[name : end if end >= 0 else None].decode("utf-8", "replace")
+        text = names[name : name + _NAME_AT_MOST].split(b"\0", 1)[0].decode("utf-8", "replace")
         found.append(Section(text, offset, offset + size, bool(flags & _SHF_EXECINSTR)))
     return tuple(found)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import struct
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING, Literal
 
 from orchestrator.audit.facts import Container, Image, Kind
@@ -24,6 +25,7 @@ _ENTRY_MARK = 0x0101
 _PAIR = struct.Struct("<II")
 _READ_AT_MOST = 1 << 20
 """Bytes of one entry header that are looked into; the largest seen has 312."""
+_OPTIONS_AT_MOST = 1 << 12
 _ELF_HEAD = 64
 _EM_CUDA = 190
 _ET_REL = 1
@@ -202,21 +204,18 @@ def _image(entry: _Entry, header: bytes, at: int = 0, *, linked_first: bool = Fa
     linkable = linked_first
     if kind is Kind.PTX:
         linkable = b"--compile-only" in _options(entry, header, at)
-    return Image(
-        kind,
-        entry.sm,
-        _suffix(entry.flags),
-        isa=(entry.major, entry.minor) if kind is Kind.PTX else None,
-        linkable=linkable,
-        raw_kind=entry.kind,
-    )
+    isa = (entry.major, entry.minor) if kind is Kind.PTX else None
+    return _shared(kind, entry.sm, _suffix(entry.flags), isa, linkable, entry.kind)
+
+
+_shared = lru_cache(maxsize=1024)(Image)  # a library has thousands of images, and a handful of different ones
 
 
 def _options(entry: _Entry, header: bytes, at: int) -> bytes:
     if not entry.options_at or at + entry.options_at + _PAIR.size > len(header):
         return b""
     start, size = _PAIR.unpack_from(header, at + entry.options_at)
-    return header[at + start : at + start + size]
+    return header[at + start : at + start + min(size, _OPTIONS_AT_MOST)]
 
 
 def _elf_type(stream: Stream, entry: _Entry) -> int | None:

@@ -30,6 +30,8 @@ _TABLE_AT_MOST = 8 << 20
 _NAMES_BEFORE = 1 << 16
 """Bytes kept in front of the table of sections: linkers put the section names there."""
 _SEGMENTS_AT_MOST = 1 << 16
+_CONTAINERS_AT_MOST = 100_000
+"""The most seen is 2,937; a file made of empty ones must not take all memory."""
 _REJECTS_AT_MOST = 1000
 _FATBIN_SECTIONS = frozenset((".nv_fatbin", "__nv_relfatbin", ".cask_resource"))
 _Place = TypeVar("_Place", elf.Section, elf.Segment)
@@ -138,19 +140,19 @@ class _Scanner:
         size = stop - base
         ahead = min(header.segments_at + header.segment_count * elf.SEGMENT_SIZE, _SEGMENTS_AT_MOST, size)
         segments = elf.read_segments(stream.peek(ahead), header)
-        loaded = max((segment.stop for segment in segments), default=0)
-        if loaded > size:
-            self._error(
-                "truncated", f"an ELF is cut off: {loaded - size:,} bytes of its segments are missing"
-            )
+        # an object file has no segments, but cannot do without its table of sections
+        needed = max((segment.stop for segment in segments), default=header.end)
+        needed = max(needed, header.segments_at + header.segment_count * elf.SEGMENT_SIZE)
+        if needed > size:
+            self._error("truncated", f"an ELF is cut off: {needed - size:,} bytes are missing")
         tables = _Tables(header, base, size)
         tables.remember(stream)
         run = self._search(stop)
         if not run.containers and not run.rejects:
             return
         sections = tables.sections(stream, self._opened)
-        if sections is None and header.sections_at:
-            text = "the table of sections could not be read: what must be linked first may count as loadable"
+        if sections is None:
+            text = "there is no readable table of sections: what must be linked first may count as loadable"
             self.findings.append(Finding("warning", "no-sections", text))
         self._attribute(run, sections or (), segments, base)
 
@@ -188,6 +190,11 @@ class _Scanner:
             self._doubts(found)
             if found.container.images or found.problems:
                 run.containers.append(found.container)
+            if len(run.containers) + len(self.containers) > _CONTAINERS_AT_MOST:
+                self._error(
+                    "unread", f"more than {_CONTAINERS_AT_MOST:,} containers: what follows was not read"
+                )
+                stream.skip(stream.size - stream.pos)
         return run
 
     def _doubts(self, found: Parsed) -> None:

@@ -115,7 +115,9 @@ def command_environ(  # noqa: PLR0913 - all keywords: what a command may depend 
     env["CFLAGS"] = env["CXXFLAGS"] = " ".join(mapped)
     if toolkit:
         env.update(_cuda(toolkit, cxx))
-        env["NVCC_APPEND_FLAGS"] = " ".join(f"-Xcompiler={flag}" for flag in mapped)
+        # nvcc names its temporary files by its process id, and those names end up in objects; with -objtemp
+        # they follow from the object's name.
+        env["NVCC_APPEND_FLAGS"] = " ".join(["-objtemp", *(f"-Xcompiler={flag}" for flag in mapped)])
     return _with_extra(env, extra or {})
 
 
@@ -144,7 +146,7 @@ def _cuda(toolkit: Path, cxx: Path | None) -> dict[str, str]:
         "NVCC_THREADS": "1",
     }
     if cxx:
-        # Not -ccbin in a flags variable: torch's extension builder adds its own, and two do not go.
+        # Not -ccbin in a flags variable: torch's extension builder adds one, and older nvcc refuse a second.
         env["CUDAHOSTCXX"] = env["NVCC_CCBIN"] = str(cxx)
     return env
 

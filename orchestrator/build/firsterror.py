@@ -43,36 +43,37 @@ _HINTS = (
     b"Unavailable",
 )
 
-# What a compiler, linker or build tool says when something is really wrong.
+# What a compiler, linker or build tool says when something is really wrong; from the start of the line,
+# since a search at every position of every line would take minutes.
 _REAL = re.compile(
     r"""
     # gcc, clang: file:1:2: error: text
-      ^(?:[^\s:][^:]*):\d+(?::\d+)?:\s+(?:fatal\s+)?error\b\s*:
+      (?:[^\s:][^:]*):\d+(?::\d+)?:\s+(?:fatal\s+)?error\b\s*:
     # nvcc's front end: file(1): error: text
-    | ^[^\s(][^(]*\(\d+(?:,\d+)?\):\s+(?:catastrophic\s+|internal\s+|fatal\s+)?error\b
+    | [^\s(][^(]*\(\d+(?:,\d+)?\):\s+(?:catastrophic\s+|internal\s+|fatal\s+)?error\b
     # the driver itself: gcc: error: text
-    | ^[\w./+-]*(?:gcc|g\+\+|cc|c\+\+|cc1plus|cc1|clang(?:\+\+)?|collect2|ld(?:\.\w+)?|as|lld)(?:-[\d.]+)?:
+    | [\w./+-]*(?:gcc|g\+\+|cc|c\+\+|cc1plus|cc1|clang(?:\+\+)?|collect2|ld(?:\.\w+)?|as|lld)(?:-[\d.]+)?:
         \s+(?:fatal\s+|internal\s+compiler\s+)?error\b\s*:
-    | ^[\w./+-]*ld(?:\.\w+)?:\s.*(?:cannot\sfind|undefined\sreference|final\slink\sfailed|No\sspace)
-    | ^.+:\s+(?:more\s+)?undefined\sreferences?\sto\s
-    | ^(?:nvcc|ptxas|cicc|nvlink|fatbinary|cudafe\+\+)\s+(?:fatal|error)\s*:
-    | ^ptxas\s.*;\s+(?:fatal|error)\s*:
+    | [\w./+-]*ld(?:\.\w+)?:\s.*(?:cannot\sfind|undefined\sreference|final\slink\sfailed|No\sspace)
+    | .+:\s+(?:more\s+)?undefined\sreferences?\sto\s
+    | (?:nvcc|ptxas|cicc|nvlink|fatbinary|cudafe\+\+)\s+(?:fatal|error)\s*:
+    | ptxas\s.*;\s+(?:fatal|error)\s*:
     # git, cargo, rustc, setuptools
-    | ^(?:fatal|error)\s*(?:\[\w+\])?\s*:\s
-    | ^CMake\sError\b
+    | (?:fatal|error)\s*(?:\[\w+\])?\s*:\s
+    | CMake\sError\b
     # pip, and many scripts
-    | ^ERROR:\s
+    | ERROR:\s
     # make: no rule, or a bad makefile
-    | ^[\w./-]+:(?:\d+:)?\s+\*\*\*\s
-    | ^ninja:\s(?:error|fatal):
-    | ^(?:/bin/)?(?:ba|da)?sh:\s.*(?:not\sfound|Permission\sdenied|No\sspace)
-    | :\sNo\sspace\sleft\son\sdevice\b
-    | ^(?:Killed|Segmentation\sfault|Illegal\sinstruction|Aborted|Bus\serror)(?:\s+\(core\sdumped\))?$
-    | \bdied\sdue\sto\ssignal\s\d+
-    | ^thread\s'.*'\s(?:\(\d+\)\s)?panicked\sat\s
+    | [\w./\[\]-]+:(?:\d+:)?\s+\*\*\*\s
+    | ninja:\s(?:error|fatal):
+    | (?:/bin/)?(?:ba|da)?sh:\s.*(?:not\sfound|Permission\sdenied|No\sspace)
+    | (?:Killed|Segmentation\sfault|Illegal\sinstruction|Aborted|Bus\serror)(?:\s+\(core\sdumped\))?$
+    | thread\s'.*'\s(?:\(\d+\)\s)?panicked\sat\s
     """,
     re.VERBOSE,
 )
+
+_ANYWHERE = (": No space left on device", " died due to signal ")
 
 # The last line of a Python traceback: a dotted class name, then its message.
 _RAISED = re.compile(r"^(?:[A-Za-z_]\w*\.)*[A-Z]\w*(?::\s|$)")
@@ -84,15 +85,15 @@ _EXCEPTION = re.compile(
 # What only reports that something else failed: used when nothing better is in the log.
 _ECHO = re.compile(
     r"""
-      ^FAILED:\s
-    | ^ninja:\sbuild\sstopped
-    | ^g?make(?:\[\d+\])?:\s+\*\*\*\s+(?:\[|Waiting\sfor)
-    | ^ERROR:\s(?:Failed\s(?:building|to\sbuild)|Could\snot\sbuild\swheels)
-    | ^error:\s(?:command\s.*failed|subprocess-exited|could\snot\scompile|Failed\sto\sbuild)
-    | ^(?:\w+\.)*CalledProcessError:
-    | ^RuntimeError:\sError\scompiling\sobjects\sfor\sextension
-    | ^collect2:\serror:\sld\sreturned
-    | ^(?:nvcc|ptxas)\s+fatal\s*:\s+(?:Ptx\sassembly\saborted|Unresolved\sextern)
+      FAILED:\s
+    | ninja:\sbuild\sstopped
+    | g?make(?:\[\d+\])?:\s+\*\*\*\s+(?:\[|Waiting\sfor)
+    | ERROR:\s(?:Failed\s(?:building|to\sbuild)|Could\snot\sbuild\swheels)
+    | error:\s(?:command\s.*failed|subprocess-exited|could\snot\scompile|Failed\sto\sbuild)
+    | (?:\w+\.)*CalledProcessError:
+    | RuntimeError:\sError\scompiling\sobjects\sfor\sextension
+    | collect2:\serror:\sld\sreturned
+    | (?:nvcc|ptxas)\s+fatal\s*:\s+(?:Ptx\sassembly\saborted|Unresolved\sextern)
     """,
     re.VERBOSE,
 )
@@ -119,57 +120,61 @@ def first_error(log: Path, *, start: int = 0) -> ErrorLine | None:
     """
     echo: ErrorLine | None = None
     in_traceback = False
-    for number, raw in _lines(log, start):
-        if raw.startswith(MARK) or not (in_traceback or any(hint in raw for hint in _HINTS)):
+    for first, block in _blocks(log, start):
+        probe = block.replace(b"-Werror", b"")  # stands in every second command line
+        hints = [hint for hint in _HINTS if hint in probe]
+        if not hints and not in_traceback:
             continue
-        line = _ESCAPES.sub("", raw[:LINE_LIMIT].decode("utf-8", "replace")).rstrip()
-        if line.lstrip().startswith("Traceback (most recent call last)"):
-            in_traceback = True
-            continue
-        kind = _judge(line, in_traceback=in_traceback)
-        # Frames are indented: the first line that is not ends the traceback.
-        in_traceback = in_traceback and not line[:1].strip()
-        if kind == "real":
-            return ErrorLine(number, line.strip()[:SHOWN])
-        if kind == "echo" and echo is None:
-            echo = ErrorLine(number, line.strip()[:SHOWN])
+        for number, raw in enumerate(block.split(b"\n"), first):
+            if not in_traceback and not any(hint in raw for hint in hints):
+                continue
+            if raw.startswith(MARK):
+                continue
+            line = _ESCAPES.sub("", raw[:LINE_LIMIT].decode("utf-8", "replace")).rstrip()
+            if line.lstrip().startswith("Traceback (most recent call last)"):
+                in_traceback = True
+                continue
+            kind = _judge(line, in_traceback=in_traceback)
+            # Frames are indented: the first line that is not ends the traceback.
+            in_traceback = in_traceback and not line[:1].strip()
+            if kind == "real":
+                return ErrorLine(number, line.strip()[:SHOWN])
+            if kind == "echo" and echo is None:
+                echo = ErrorLine(number, line.strip()[:SHOWN])
     return echo
 
 
-def _lines(log: Path, start: int) -> Iterator[tuple[int, bytes]]:
-    """Yield number and bytes of each line that begins at `start` or later, and may matter; by blocks."""
-    number = position = begin = 0
-    carry = b""
+def _blocks(log: Path, start: int) -> Iterator[tuple[int, bytes]]:
+    """Yield whole lines from byte `start` on, about 1 MiB at a time, each with its first line's number."""
     with log.open("rb") as file:
+        number = 1
+        while left := start - file.tell():
+            before = file.read(min(left, BLOCK))
+            if not before:
+                return
+            number += before.count(b"\n")
+        carry = b""
         while block := file.read(BLOCK):
             whole, newline, rest = block.rpartition(b"\n")
-            position += len(block)
             if not newline:
                 carry = (
                     carry if len(carry) > BLOCK else carry + block
                 )  # of an endless line, the start will do
                 continue
-            first, *others = whole.split(b"\n")
-            end = position - len(rest) - len(whole) + len(first)
-            number += 1
-            if begin >= start:
-                yield number, carry + first
-            for line in others:
-                number += 1
-                if end >= start:
-                    yield number, line
-                end += len(line) + 1
-            carry, begin = rest, position - len(rest)
-    if carry and begin >= start:
-        yield number + 1, carry
+            lines = carry + whole
+            yield number, lines
+            number += lines.count(b"\n") + 1
+            carry = rest
+        if carry:
+            yield number, carry
 
 
 def _judge(line: str, *, in_traceback: bool) -> str | None:
     """Return `real`, `echo` or None."""
     text = line.strip()
-    if _ECHO.search(text):
+    if _ECHO.match(text):
         return "echo"
-    if _REAL.search(text):
+    if _REAL.match(text) or any(words in text for words in _ANYWHERE):
         return "real"
     if in_traceback:
         return "real" if line[:1].strip() and _RAISED.match(line) else None

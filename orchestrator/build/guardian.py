@@ -41,7 +41,7 @@ def set_option(option: int, value: int) -> None:
 
 
 def read_request(control: int) -> tuple[list[bytes], bytes, dict[bytes, bytes]] | None:
-    """Return arguments, working folder and environment, or None when the other side is gone."""
+    """Return arguments, working folder and environment; None when the other side is gone or wants no more."""
     got = b""
     while b"\n" not in got:
         piece = os.read(control, 65536)
@@ -54,6 +54,8 @@ def read_request(control: int) -> tuple[list[bytes], bytes, dict[bytes, bytes]] 
         if not piece:
             return None
         body += piece
+    if len(body) > int(head):  # the word to stop came on its heels
+        return None
     fields = body.split(b"\0")
     count = int(fields[0])
     environment = dict(field.split(b"=", 1) for field in fields[count + 2 :])
@@ -247,8 +249,9 @@ def main(control: int, parent: int) -> None:
     guardian = Guardian(control, parent)
     request = read_request(control)
     if request is None or os.getppid() != parent:
-        return
-    if guardian.spawn(*request):
+        guardian.stopped = True
+        guardian.watch()
+    elif guardian.spawn(*request):
         guardian.watch()
 
 

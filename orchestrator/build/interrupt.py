@@ -31,8 +31,12 @@ class _State:
 
     def __init__(self) -> None:
         self.signum: int | None = None
-        # A dict, because a signal handler must take no lock: its operations and list() of it are atomic.
+        # A dict: a signal handler must take no lock, and this one's operations and list() are atomic.
         self.running: dict[int, Stoppable] = {}
+
+    def reset(self) -> None:
+        """Forget a former signal."""
+        self.signum = None
 
 
 _STATE = _State()
@@ -72,7 +76,9 @@ def interruptible() -> Iterator[None]:
 
     Running commands are told to stop at once, in whichever thread they run, and the block is left only when
     nothing of them is alive. A second signal cuts their grace short. A signal that was ignored when the block
-    was entered (nohup, a background job) stays ignored. Outside the main thread, or nested, it does nothing.
+    was entered (nohup, a background job) stays ignored. After a signal nothing can be started any more, by
+    whatever thread is left, until another block is entered. Outside the main thread, or nested, the block
+    does nothing.
 
     Raises:
         InterruptedRunError: a signal came; the exit code is 128 + its number.
@@ -84,6 +90,7 @@ def interruptible() -> Iterator[None]:
         yield
         return
     former = {}
+    _STATE.reset()
     try:
         for number in SIGNALS:
             if signal.getsignal(number) is not signal.SIG_IGN:
@@ -95,4 +102,3 @@ def interruptible() -> Iterator[None]:
                 command.join()
         for number, handler in former.items():
             signal.signal(number, handler)
-        _STATE.signum = None

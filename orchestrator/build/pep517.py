@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tomllib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -53,6 +52,8 @@ def read_build_system(project: Path) -> BuildSystem:
                 hint="the recipe's build.directory says where the project lies in its source",
             )
         return BuildSystem(LEGACY, ())
+    import tomllib
+
     problem = "build-backend must be a string, backend-path a list of strings"
     try:
         table = tomllib.loads(file.read_text("utf-8")).get("build-system", {})

@@ -100,7 +100,7 @@ def prepare(ask: Ask, home: Home, emit: Emit) -> Prepared:
     facts = Facts(home.facts)
     compiler = host_compiler(facts)
     toolkit = (
-        decide_toolkit(ask.cuda, spec=stack.toolkit, files=lock.toolkit, facts=facts, emit=emit)
+        decide_toolkit(ask.cuda, spec=stack.toolkit, files=lock.toolkit, facts=facts)
         if stack.toolkit
         else None
     )

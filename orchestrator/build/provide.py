@@ -130,13 +130,15 @@ def _toolkit(
     session: Session,
 ) -> Path | None:
     """Return CUDA_HOME, after nvcc and ptxas assembled every arch that these steps are built for."""
-    if prepared.toolkit is None:
+    spec = prepared.stack.toolkit
+    if prepared.toolkit is None or spec is None:
         return None
     entries = {entry for step in steps for entry in step.keyed.entries}
     archs = {entry.arch.name for entry in entries if entry.sass}
     archs |= {entry.arch.ptx_name for entry in entries if entry.ptx}
     return provide_toolkit(
         prepared.toolkit,
+        spec=spec,
         files=files,
         home=session.home,
         emit=session.emit,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from orchestrator.build import stages, verdict
 from orchestrator.build.provide import Provided, provide, timed
-from orchestrator.errors import AuditFailedError, BuildFailedError, MachineError, SparkbuildError, StoreError
+from orchestrator.errors import AuditFailedError, MachineError, SparkbuildError, StoreError
 from orchestrator.package.index import entry_name, is_current, publish, read_listing
 from orchestrator.report.events import Note
 from orchestrator.report.tables import Row
@@ -74,7 +74,9 @@ class _Run:
         self.dist = dist
         self.outcome = Outcome(dist=dist)
         self.provided: Provided
+        self._listing = read_listing(dist)
         self._artifacts: dict[str, Artifact] = {}
+        self._verified: dict[str, list[Path]] = {}
         self._failed: set[str] = set()
 
     def step(self, step: Step, *, offline: bool) -> None:
@@ -108,29 +110,46 @@ class _Run:
                 self.outcome.rows.append(Row(step.name, keyed.version, action, key=keyed.key, log=shown))
 
     def _reuse(self, step: Step, *, offline: bool) -> None:
-        """Serve what is stored, after auditing it again when policy, device or audit changed."""
+        """Serve what is stored, after auditing it again when policy, device or audit changed.
+
+        Bytes that are handed on are hashed first; wrong ones go to quarantine and are built anew.
+        """
         key = step.keyed.key or ""
-        artifact = self.session.store.get(key) or self.session.store.get_rejected(key)
+        store = self.session.store
+        artifact = store.get(key) or store.get_rejected(key)
+        if artifact is not None and artifact.folder.parent == store.home.artifacts:
+            artifact = self._hashed(step, artifact)
         if artifact is None:
-            # Gone or quarantined since the plan was made: the bytes could not be trusted.
+            # Gone or quarantined since the plan was made: the store has told why.
             self.provided = provide(self.prepared, [step], self.session, offline=offline)
             self._build(step)
             return
-        manifest = artifact.manifest
-        wanted = verdict.key_of(step.keyed, [item.sha256 for item in manifest.files])
-        if manifest.audit is None or manifest.audit.key != wanted:
+        digests = [item.sha256 for item in artifact.manifest.files]
+        audit = artifact.manifest.audit
+        if audit is None or audit.key != verdict.key_of(step.keyed, digests):
             artifact = self._audit_again(step, artifact)
-            manifest = artifact.manifest
-        self._take(step, artifact, "reuse", log=None)
+        self._take(step, artifact, "reuse")
+
+    def _hashed(self, step: Step, artifact: Artifact) -> Artifact | None:
+        """Hash an artifact that will be handed on; None when its bytes are wrong."""
+        wheels = {item.name: item.sha256 for item in artifact.manifest.files}
+        needed = any(step.name in other.keyed.build_needs for other in self.prepared.plan.builds)
+        if not needed and is_current(self.dist, self._listing, self._entry(step.name), wheels):
+            return artifact
+        paths = self.session.store.verified(artifact)
+        if paths is None:
+            return None
+        self._verified[step.name] = paths
+        return artifact
+
+    def _entry(self, name: str) -> str:
+        return entry_name(name, self.prepared.target.tag)
 
     def _audit_again(self, step: Step, artifact: Artifact) -> Artifact:
         store = self.session.store
         paths = store.verified(artifact)
         if paths is None:
-            raise StoreError(
-                f"the stored wheel of {step.name} had changed and was put into quarantine",
-                hint="run the same command again: it builds it anew",
-            )
+            raise _changed(step.name)
         self.outcome.worked = True
         with timed(self.session, step.name, "audit again"):
             digests = [item.sha256 for item in artifact.manifest.files]
@@ -144,6 +163,7 @@ class _Run:
             self._reject(step, found, verdict.problems(report))
         if found is None:
             raise StoreError(f"the wheel of {step.name} vanished while it was audited", hint="run again")
+        self._verified[step.name] = found.paths
         return found
 
     def _build(self, step: Step) -> None:
@@ -157,9 +177,13 @@ class _Run:
                 work = session.work(step.name)
                 artifact = self._made(step, work)
                 stages.clear(work)
-                self._take(step, artifact, "built", log=artifact.manifest.log)
+                # Hashed a moment ago, when it was stored.
+                self._verified[step.name] = artifact.paths
+                self._take(step, artifact, "built")
                 return
-        self._take(step, artifact, "reuse", log=None)
+        if self._hashed(step, artifact) is None:
+            raise _changed(step.name)
+        self._take(step, artifact, "reuse")
 
     def _made(self, step: Step, work: Path) -> Artifact:
         session, keyed = self.session, step.keyed
@@ -190,16 +214,7 @@ class _Run:
 
     def _needed(self, need: str) -> list[Path]:
         """Return the verified wheels of a built component that another is built against."""
-        artifact = self._artifacts.get(need)
-        if artifact is None:
-            return []
-        paths = self.session.store.verified(artifact)
-        if paths is None:
-            raise BuildFailedError(
-                f"the stored wheel of {need} had changed and was put into quarantine",
-                hint="run the same command again: it builds it anew",
-            )
-        return [path for path in paths if path.suffix == ".whl"]
+        return [path for path in self._verified.get(need, ()) if path.suffix == ".whl"]
 
     def _reject(self, step: Step, artifact: Artifact | None, problems: list[str]) -> None:
         """Tell what a wheel lacks. It is kept as rejected: not served, not lost."""
@@ -224,7 +239,7 @@ class _Run:
             hint="it is kept there as rejected and not served; mend the recipe (arch, patches) or its policy",
         )
 
-    def _take(self, step: Step, artifact: Artifact, action: str, *, log: str | None) -> None:
+    def _take(self, step: Step, artifact: Artifact, action: str) -> None:
         manifest = artifact.manifest
         if artifact.folder.parent == self.session.home.rejected:
             self._reject(step, artifact, [manifest.audit.coverage if manifest.audit else "not audited"])
@@ -240,32 +255,30 @@ class _Run:
                 coverage=manifest.audit.coverage if manifest.audit else "",
                 wheels=tuple(item.name for item in manifest.files),
                 key=step.keyed.key,
-                log=log,
+                log=manifest.log if action == "built" else None,
             )
         )
 
     def serve(self) -> None:
         """Bring `dist/<stack>` up to date: this run's wheels in, the ones that failed now out."""
-        target = self.prepared.target.tag
-        listing = read_listing(self.dist)
         entries: dict[str, dict[Path, str]] = {}
-        for name, artifact in self._artifacts.items():
-            entry = entry_name(name, target)
+        for name, paths in self._verified.items():
+            artifact = self._artifacts.get(name)
+            if artifact is None:
+                continue
             wheels = {item.name: item.sha256 for item in artifact.manifest.files}
-            if is_current(self.dist, listing, entry, wheels):
-                continue
-            paths = self.session.store.verified(artifact)
-            if paths is None:
-                self.outcome.failures.append(
-                    StoreError(
-                        f"the stored wheel of {name} had changed and was put into quarantine, not served",
-                        hint="run the same command again: it builds it anew",
-                    )
-                )
-                continue
-            entries[entry] = {path: wheels[path.name] for path in paths}
-        gone = [entry_name(name, target) for name in self._failed]
-        withdrawn = [entry for entry in gone if entry in listing.entries]
+            if not is_current(self.dist, self._listing, self._entry(name), wheels):
+                entries[self._entry(name)] = {path: wheels[path.name] for path in paths}
+        withdrawn = [
+            entry for entry in map(self._entry, sorted(self._failed)) if entry in self._listing.entries
+        ]
         if entries or withdrawn:
             self.outcome.worked = True
             publish(self.dist, entries, withdrawn)
+
+
+def _changed(name: str) -> StoreError:
+    return StoreError(
+        f"the stored wheel of {name} had changed and was put into quarantine",
+        hint="run the same command again: it builds it anew",
+    )

@@ -32,6 +32,8 @@ JOIN_LIMIT_S = 12.0
 """A little more than the guardian's own limit."""
 LINE_EVERY_S = 0.2
 """How often `on_line` is called at most."""
+LOOK_EVERY_S = 0.5
+"""A signal that the kernel gave to another thread does not wake the main thread: it wakes up by itself."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,7 +81,9 @@ class Running:
             os.close(self._log_fd)
             raise
         try:
-            with contextlib.suppress(BrokenPipeError, ConnectionResetError):  # `wait` finds it dead and says so
+            with contextlib.suppress(
+                BrokenPipeError, ConnectionResetError
+            ):  # `wait` finds it dead and says so
                 self._control.sendall(request)
             interrupt.register(self)  # not before: its word must not get into the request
         except BaseException:
@@ -153,11 +157,10 @@ class Running:
         poll = select.poll()
         poll.register(self._control, select.POLLIN)
         while True:
-            step = LINE_EVERY_S if on_line else None
+            step = LINE_EVERY_S if on_line else LOOK_EVERY_S
             if deadline is not None:
-                left = max(0.0, deadline - time.monotonic())
-                step = left if step is None else min(left, step)
-            ready = poll.poll(None if step is None else step * 1000 + 1)
+                step = min(step, max(0.0, deadline - time.monotonic()))
+            ready = poll.poll(step * 1000 + 1)
             if on_line is not None:
                 self._seen, line = logfile.newest_line(self._log, self._seen)
                 if line is not None:

@@ -49,7 +49,7 @@ def take(search_path: Sequence[Path], name: str, *, version: str) -> Snapshot:
         StoreError: what is found lacks files, or has files of another size than its RECORD says.
     """
     seen = _look(tuple(search_path), _normalized(name), f"{name} {version}")
-    if seen.version != version:
+    if not _same_version(seen.version, version):
         raise _replaced(f"{name} {version}", f"{seen.name} {seen.version}", seen.dist_info)
     if seen.others or seen.shadows:
         raise _replaced(f"{name} {version} alone", f"also {(*seen.others, *seen.shadows)[0]}", seen.dist_info)
@@ -83,6 +83,17 @@ def check(before: Snapshot) -> None:
         if now.files[path] != state:
             found = f"{path} was written: {now.files[path][0]} bytes, {state[0]} before"
             raise _replaced(f"{wanted} unchanged", found, before.dist_info)
+
+
+def _same_version(one: str, other: str) -> bool:
+    if one == other:
+        return True
+    from packaging.version import InvalidVersion, Version
+
+    try:  # 1.0 and 1.0.0, or a local version whose `-` became `_` in the name of dist-info
+        return Version(one) == Version(other)
+    except InvalidVersion:
+        return False
 
 
 def _normalized(name: str) -> str:

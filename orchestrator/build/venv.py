@@ -15,6 +15,10 @@ from orchestrator.errors import BuildFailedError, MachineError, NoSpaceError
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from types import SimpleNamespace
+    from typing import BinaryIO
+
+    from installer.records import RecordEntry
+    from installer.utils import Scheme
 
 PTH_NAME = "sparkbuild-layers.pth"
 _INTERPRETER = re.compile(r"python[\d.]*")
@@ -86,6 +90,20 @@ def add_wheels(environment: Environment, wheels: Sequence[Path]) -> None:
     from installer.exceptions import InstallerError
     from installer.sources import WheelFile
 
+    class Destination(SchemeDictionaryDestination):
+        """Its scripts and data replace those of layers, which are links and must not be written through."""
+
+        def write_to_fs(
+            self,
+            scheme: Scheme,
+            path: str,
+            stream: BinaryIO,
+            is_executable: bool,  # noqa: FBT001 - the library's
+        ) -> RecordEntry:
+            if scheme in ("scripts", "data") and ".." not in Path(path).parts:
+                _replace(Path(self.scheme_dict[scheme], path))
+            return super().write_to_fs(scheme, path, stream, is_executable or scheme == "scripts")
+
     site, prefix = str(environment.site), str(environment.prefix)
     schemes = {"purelib": site, "platlib": site, "scripts": str(environment.bin), "data": prefix}
     for wheel in wheels:
@@ -93,9 +111,7 @@ def add_wheels(environment: Environment, wheels: Sequence[Path]) -> None:
             **schemes,
             "headers": str(environment.prefix / "include" / "site" / wheel.name.split("-")[0]),
         }
-        destination = SchemeDictionaryDestination(
-            scheme, interpreter=str(environment.python), script_kind="posix"
-        )
+        destination = Destination(scheme, interpreter=str(environment.python), script_kind="posix")
         try:
             with WheelFile.open(wheel) as source:
                 installer.install(source, destination, additional_metadata={"INSTALLER": b"sparkbuild\n"})
@@ -168,13 +184,15 @@ def _entry_points(environment: Environment, site: Path) -> None:
     ]
     if not texts:
         return
+    from configparser import Error as IniError
+
     from installer.scripts import Script
     from installer.utils import parse_entrypoints
 
     for folder, text in texts:
         try:
             entries = list(parse_entrypoints(text))
-        except (ValueError, AssertionError) as error:
+        except (ValueError, AssertionError, IniError) as error:
             raise MachineError(
                 f"entry_points.txt: {error}", where=folder, hint="the wheel is malformed"
             ) from error

@@ -37,8 +37,8 @@ def audit(step: KeyedStep, wheels: Sequence[Path], digests: Sequence[str]) -> tu
         if wanted
     )
     report = audit_wheels(
-        step.name,
         [wheel for wheel in wheels if wheel.suffix == ".whl"],
+        spec=step.name,
         devices=step.devices,
         policy=policy,
         requested=requested if step.arch else frozenset(),

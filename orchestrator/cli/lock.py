@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +15,16 @@ if TYPE_CHECKING:
     from orchestrator.model.lock import Lock
     from orchestrator.model.lockdiff import LockChange
     from orchestrator.model.platform import Target
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """One lock that was written, or only looked at."""
+
+    target: Target
+    path: Path
+    new: bool = False
+    changes: tuple[LockChange, ...] = ()
 
 
 @click.command("lock")
@@ -55,20 +66,13 @@ def command(
     if check:
         for target in targets:
             catalog.lock(name, target)
-        reports = [_report(name, target, None, ()) for target in targets]
+        reports = [_report(name, Made(target, catalog.lock_path(name, target))) for target in targets]
         text = [f"{name} {target.tag}: up to date" for target in targets]
     else:
-        folder = output or _own_folder(catalog, name)
+        folder = output or own_folder(catalog, name)
         made = [_make(catalog, name, target, folder) for target in targets]
-        reports = [
-            _report(name, target, path, changes)
-            for target, (path, changes) in zip(targets, made, strict=True)
-        ]
-        text = [
-            line
-            for target, (path, changes) in zip(targets, made, strict=True)
-            for line in _lines(target, path, changes)
-        ]
+        reports = [_report(name, each) for each in made]
+        text = [line for each in made for line in _lines(each)]
     if as_json:
         from orchestrator.cli.options import print_json
 
@@ -94,7 +98,7 @@ def _targets(
     return [Target.checked(platform or here.platform, python or here.python)]
 
 
-def _own_folder(catalog: Catalog, stack: str) -> Path:
+def own_folder(catalog: Catalog, stack: str) -> Path:
     """Return where the stack's locks lie, unless that is an installation's data folder."""
     from orchestrator.errors import UsageError
 
@@ -108,7 +112,7 @@ def _own_folder(catalog: Catalog, stack: str) -> Path:
     return place.stacks
 
 
-def _make(catalog: Catalog, stack: str, target: Target, folder: Path) -> tuple[Path, tuple[LockChange, ...]]:
+def _make(catalog: Catalog, stack: str, target: Target, folder: Path) -> Made:
     from orchestrator.cli.options import lines
     from orchestrator.model.catalog import lock_file
     from orchestrator.model.lock import lock_bytes
@@ -120,11 +124,11 @@ def _make(catalog: Catalog, stack: str, target: Target, folder: Path) -> tuple[P
     value = catalog.stack(stack)
     path = folder / lock_file(stack, target)
     lock = make_lock(value, catalog.recipes(value.components), target, home=Home.default(), emit=lines())
-    changes = lock_changes(_former(path), lock)
+    former = _former(path)
     with disk_errors(folder):
         folder.mkdir(parents=True, exist_ok=True)
     write_bytes(path, lock_bytes(lock))
-    return path, changes
+    return Made(target, path, new=former is None, changes=lock_changes(former, lock))
 
 
 def _former(path: Path) -> Lock | None:
@@ -140,20 +144,24 @@ def _former(path: Path) -> Lock | None:
         return None
 
 
-def _report(stack: str, target: Target, path: Path | None, changes: tuple[LockChange, ...]) -> dict[str, Any]:
+def _report(stack: str, made: Made) -> dict[str, Any]:
     return {
         "stack": stack,
-        "platform": target.platform,
-        "python": target.python,
-        "path": None if path is None else str(path),
+        "platform": made.target.platform,
+        "python": made.target.python,
+        "path": str(made.path),
+        "new": made.new,
         "changes": [
             {"part": each.part, "name": each.name, "before": each.before, "after": each.after}
-            for each in changes
+            for each in made.changes
         ],
     }
 
 
-def _lines(target: Target, path: Path, changes: tuple[LockChange, ...]) -> list[str]:
-    if not changes:
-        return [f"{target.tag}: nothing changed ({path})"]
-    return [f"{target.tag}: {len(changes)} changed ({path})", *(f"  {change}" for change in changes)]
+def _lines(made: Made) -> list[str]:
+    head = made.target.tag
+    if made.new:
+        return [f"{head}: new, {len(made.changes)} files and commits ({made.path})"]
+    if not made.changes:
+        return [f"{head}: nothing changed ({made.path})"]
+    return [f"{head}: {len(made.changes)} changed ({made.path})", *(f"  {each}" for each in made.changes)]

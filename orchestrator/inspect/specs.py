@@ -60,8 +60,9 @@ def audit_spec(
         raise SpecError("there is no such file or folder", where=spec, hint=_missing_hint(spec))
     if path.is_file() and path.suffix in (".whl", ".zip"):
         return audit_wheel(path, devices=devices, policy=policy, requested=requested, spec=spec)
+    findings: list[Finding] = []
     if path.is_dir():
-        files = sorted(_walk(path))
+        files = sorted(_walk(path, findings))
         facts = [_read(path / name, name) for name in files]
     elif path.is_file():
         files, facts = [path.name], [_read(path, path.name)]
@@ -76,7 +77,9 @@ def audit_spec(
             where=spec,
             hint="name a wheel, a folder, or a .so, .o, .a, .cubin or .fatbin file",
         )
-    return judge_spec(spec, kept, devices=devices, files=files, policy=policy, requested=requested)
+    return judge_spec(
+        spec, kept, devices=devices, files=files, policy=policy, requested=requested, findings=findings
+    )
 
 
 def _missing_hint(spec: str) -> str:
@@ -85,9 +88,16 @@ def _missing_hint(spec: str) -> str:
     return "name the wheel, folder or file to audit"
 
 
-def _walk(root: Path) -> Iterator[str]:
-    """Yield the regular files below `root`, as paths relative to it. Links to folders are not followed."""
-    for folder, _, names in os.walk(root):
+def _walk(root: Path, findings: list[Finding]) -> Iterator[str]:
+    """Yield the regular files below `root`, as paths relative to it. Links are not followed.
+
+    A folder that cannot be read is added to `findings`.
+    """
+
+    def unreadable(error: OSError) -> None:
+        findings.append(Finding("error", "unreadable", f"{error.filename}: {error.strerror}"))
+
+    for folder, _, names in os.walk(root, onerror=unreadable):
         for name in names:
             path = Path(folder, name)
             if path.is_file() and not path.is_symlink():

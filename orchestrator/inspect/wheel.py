@@ -42,18 +42,31 @@ def audit_wheel(
     Raises:
         SpecError: it is not there, or no complete zip archive.
     """
-    with WheelFile(path) as wheel:
-        facts = [found for info in wheel.members if (found := _member(wheel, info)) is not None]
-        files = [info.filename for info in wheel.members]
-        findings = wheel.findings()
+    return audit_wheels([path], spec=spec or path.name, devices=devices, policy=policy, requested=requested)
+
+
+def audit_wheels(
+    paths: Sequence[Path],
+    *,
+    spec: str,
+    devices: Sequence[Device],
+    policy: Sequence[Expectation] | None = None,
+    requested: frozenset[str] | None = None,
+) -> SpecReport:
+    """Read and judge several wheels as one: what a pattern asks for may be in any of them.
+
+    Arguments and errors are those of `audit_wheel`.
+    """
+    facts: list[FileFacts] = []
+    files: list[str] = []
+    findings: list[Finding] = []
+    for path in paths:
+        with WheelFile(path) as wheel:
+            facts += [found for info in wheel.members if (found := _member(wheel, info)) is not None]
+            files += [info.filename for info in wheel.members]
+            findings += wheel.findings()
     return judge_spec(
-        spec or path.name,
-        facts,
-        devices=devices,
-        files=files,
-        policy=policy,
-        requested=requested,
-        findings=findings,
+        spec, facts, devices=devices, files=files, policy=policy, requested=requested, findings=findings
     )
 
 

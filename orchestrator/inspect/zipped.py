@@ -76,7 +76,7 @@ class WheelFile:
     @property
     def members(self) -> list[zipfile.ZipInfo]:
         """The files, in the order of the central directory; no folders."""
-        return [info for info in self._infos if not info.is_dir()]
+        return [info for info in self._infos if not info.filename.endswith("/")]
 
     def findings(self) -> list[Finding]:
         """Return what is wrong with the archive as a whole: names twice, members that overlap."""
@@ -105,12 +105,12 @@ class WheelFile:
         if info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
             damage.text = f"its compression method {info.compress_type} is not one that wheels use"
             return
-        start = self._start(info)
-        if start is None:
-            damage.text = "its local header is damaged"
-            return
         left, checksum = info.file_size, 0
         try:
+            start = self._start(info)
+            if start is None:
+                damage.text = "its local header is damaged"
+                return
             for chunk in self._inflated(info, start):
                 if len(chunk) > left:
                     damage.text = "it holds more bytes than declared"
@@ -121,6 +121,9 @@ class WheelFile:
         except zlib.error as error:
             damage.text = f"it cannot be decompressed: {error}"
             return
+        except OSError as error:
+            damage.text = f"it cannot be read: {error.strerror or error}"
+            return
         if left:
             damage.text = f"it holds {left:,} bytes less than declared"
         elif checksum != info.CRC:
@@ -128,6 +131,8 @@ class WheelFile:
 
     def _start(self, info: zipfile.ZipInfo) -> int | None:
         """Return where the bytes of a member begin: its local header has names of its own length."""
+        if info.header_offset < 0:
+            return None
         self._file.seek(info.header_offset)
         header = self._file.read(_LOCAL.size)
         if len(header) < _LOCAL.size or header[:4] != _LOCAL_MAGIC:

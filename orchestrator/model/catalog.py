@@ -71,15 +71,15 @@ def find_places(extra: Sequence[Path] = (), *, package: Path | None = None) -> t
     """
     named = [(folder, "--recipes") for folder in extra]
     named += [(Path(each), VARIABLE) for each in os.environ.get(VARIABLE, "").split(os.pathsep) if each]
+    built_in = _built_in(package or Path(__file__).resolve().parent.parent)
     places: dict[Path, Place] = {}
     for given, origin in named:
         folder = given.expanduser()
         if not folder.is_dir():
             raise UsageError(f"{origin} names {folder}, which is no folder", hint="make it, or name another")
-        places.setdefault(folder.resolve(), Place(folder, folder / "patches"))
-    built_in = _built_in(package or Path(__file__).resolve().parent.parent)
-    places.setdefault(built_in.recipes.resolve(), built_in)
-    return tuple(places.values())
+        if folder.resolve() != built_in.recipes.resolve():
+            places.setdefault(folder.resolve(), Place(folder, folder / "patches"))
+    return (*places.values(), built_in)
 
 
 def _built_in(package: Path) -> Place:
@@ -234,6 +234,19 @@ class Catalog:
             "no stack says `default: true`", hint=f"name one with --stack: {', '.join(self.stacks())}"
         )
 
+    def lock_path(self, stack: str, target: Target) -> Path:
+        """Return the file of a stack's lock for a target, a user's first; LockError when there is none."""
+        file = lock_file(stack, target)
+        for place in self.places:
+            path = place.stacks / file
+            if path.is_file():
+                return path
+        raise LockError(
+            f"there is no lock of stack {stack} for {target.platform} and Python {target.python}",
+            where=str(self.lock_place(stack).stacks / file),
+            hint=f"`{lock_command(stack, target)}` makes it",
+        )
+
     def lock(self, stack: str, target: Target) -> Lock:
         """Return the lock of a stack for a target.
 
@@ -245,17 +258,9 @@ class Catalog:
         from orchestrator.model.reader import load_lock
 
         value = self.stack(stack)
-        hint = f"`{lock_command(stack, target)}` makes it"
-        file = lock_file(stack, target)
-        paths = [place.stacks / file for place in self.places]
-        path = next((path for path in paths if path.is_file()), None)
-        if path is None:
-            raise LockError(
-                f"there is no lock of stack {stack} for {target.platform} and Python {target.python}",
-                where=str(self.lock_place(stack).stacks / file),
-                hint=hint,
-            )
+        path = self.lock_path(stack, target)
         lock = load_lock(path)
+        hint = f"`{lock_command(stack, target)}` makes it anew"
         if (lock.stack, lock.platform, lock.python) != (stack, target.platform, target.python):
             raise LockError(
                 f"this lock is for stack {lock.stack}, {lock.platform} and Python {lock.python}, "

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from orchestrator.model.stack import Component, Stack, Toolkit
     from orchestrator.model.yamltext import Steps
 
-COMMAND_PLACEHOLDERS = ("python", "out", "version")
-"""What `{...}` may stand in `commands`: the environment's Python, the output folder, the version."""
+COMMAND_PLACEHOLDERS = ("python", "out")
+"""What `{...}` may stand in `commands`: the environment's Python, the output folder."""
 ARCHIVE_PLACEHOLDERS = ("version",)
 """What `{...}` may stand in `archive`."""
 

@@ -68,15 +68,6 @@ def load_lock(path: Path) -> lock.Lock:
         raise LockError(f"not a lock: {error}", where=str(path), hint=hint) from error
 
 
-def recipe_from(document: Document, name: str) -> recipe.Recipe:
-    """Return the recipe that a document holds; `name` is what it must be called.
-
-    Raises:
-        RecipeError: as `load_recipe`.
-    """
-    return _value(document, recipe.Recipe, lambda value: checks.recipe_problems(value, name))
-
-
 def _load(path: Path, kind: type[T], check: Callable[[T], list[Problem]]) -> T:
     return _value(yamltext.read_document(path), kind, check)
 

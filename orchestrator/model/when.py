@@ -71,6 +71,12 @@ def resolved(recipe: Recipe, *, version: str, arches: tuple[str, ...], platform:
         return holds(when, version=version, arches=arches, platform=platform)
 
     sources = {name: source for name, source in recipe.sources.items() if kept(source.when)}
+    if "main" not in sources:
+        raise RecipeError(
+            f"{recipe.name} has no main source for version {version}, {platform} and "
+            f"{' '.join(arches) or 'any arch'}",
+            hint="widen the `when` of sources.main",
+        )
     patches = tuple(patch for patch in recipe.patches if kept(patch.when))
     for patch in patches:
         if patch.source not in sources:

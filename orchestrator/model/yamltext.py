@@ -8,6 +8,7 @@ than it seems (duplicate keys, anchors, tags, several documents, tabs) is an err
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from orchestrator.errors import RecipeError
@@ -172,26 +173,22 @@ def _base() -> type[Any]:
     return getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
-_LOADER: list[type[Any]] = []
-
-
+@lru_cache(maxsize=1)
 def _loader() -> type[Any]:
     """Return a loader that resolves no scalar: nodes carry the text alone, at half the cost."""
-    if not _LOADER:
 
-        class TextLoader(_base()):  # type: ignore[misc]  # the base is chosen at run time
-            def resolve(self, kind: object, value: object, implicit: object) -> str:
-                del kind, value, implicit
-                return ""
+    class TextLoader(_base()):  # type: ignore[misc]  # the base is chosen at run time
+        def resolve(self, kind: object, value: object, implicit: object) -> str:
+            del kind, value, implicit
+            return ""
 
-            def descend_resolver(self, current_node: object, current_index: object) -> None:
-                del current_node, current_index
+        def descend_resolver(self, current_node: object, current_index: object) -> None:
+            del current_node, current_index
 
-            def ascend_resolver(self) -> None:
-                pass
+        def ascend_resolver(self) -> None:
+            pass
 
-        _LOADER.append(TextLoader)
-    return _LOADER[0]
+    return TextLoader
 
 
 def _is_pair(value: object) -> bool:

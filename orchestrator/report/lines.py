@@ -13,6 +13,9 @@ from orchestrator.report.units import show_clock, show_seconds
 _QUIET_S = 30.0
 """Between two signs of life of one stage where no terminal listens."""
 
+_LONG = 120
+"""Of a compiler's command line, more than this tells nobody anything."""
+
 _STYLES = {"warning": "33", "error": "31"}
 
 
@@ -71,7 +74,7 @@ class Lines:
             self._open = True
         elif now - self._last_progress >= _QUIET_S:
             self._last_progress = now
-            self._line(step, _printable(text))
+            self._line(step, _printable(text)[:_LONG])
 
 
 def _printable(text: str) -> str:

@@ -102,6 +102,8 @@ def _place(entry: Entry, kinds: dict[Parts, str]) -> None:
     """Add an entry to what stands there so far."""
     if entry.kind == "other":
         raise refused(f"{entry.name!r} is no file, folder or link")
+    if not entry.path and entry.kind != "dir":
+        raise refused(f"{entry.name!r} would stand for the whole tree")
     for end in range(1, len(entry.path)):
         above = kinds.setdefault(entry.path[:end], "dir")
         if above == "symlink":

@@ -157,15 +157,14 @@ def _fetch(url: str, commit: str, mirror: Path) -> None:
     if made.returncode != 0:
         raise _failed(made, url, commit, mirror)
     common = ("fetch", "--quiet", "--no-tags", "--no-write-fetch-head", "--no-recurse-submodules")
-    one = git(*common, "--depth=1", url, f"{commit}:{_ref(commit)}", repository=mirror, plain=False)
-    if one.returncode == 0:
-        return
-    # Some servers give out only what a branch or tag points to: take all, then look.
-    shallow = asked("rev-parse", "--is-shallow-repository", repository=mirror).strip() == b"true"
-    deeper = ("--unshallow",) if shallow else ()
-    everything = git(*common, *deeper, url, "+refs/*:refs/theirs/*", repository=mirror, plain=False)
-    if everything.returncode != 0:
-        raise _failed(everything, url, commit, mirror)
+    one = git(*common, "--depth=1", url, commit, repository=mirror, plain=False)
+    if one.returncode != 0:
+        # Some servers give out only what a branch or tag points to: take all, then look.
+        shallow = asked("rev-parse", "--is-shallow-repository", repository=mirror).strip() == b"true"
+        deeper = ("--unshallow",) if shallow else ()
+        everything = git(*common, *deeper, url, "+refs/*:refs/theirs/*", repository=mirror, plain=False)
+        if everything.returncode != 0:
+            raise _failed(everything, url, commit, mirror)
     kind = git("cat-file", "-t", commit, repository=mirror)
     if kind.returncode != 0:
         raise SourceError(

@@ -285,6 +285,8 @@ def _read(tree: Path, path: str) -> Blob | None:
         here /= part
         if here.is_symlink():
             raise _Conflict(f"does not apply: {path} goes through a symbolic link", 0)
+        if here != tree / path and here.exists() and not here.is_dir():
+            raise _Conflict(f"does not apply: {path} would lie below a file", 0)
     if not os.path.lexists(here):
         return None
     if not here.is_file():

@@ -141,6 +141,7 @@ class Store:
             )
             atomic.write_bytes(temporary / manifests.FILE_NAME, manifests.encode(filled))
             artifact = self._place(temporary, parent / key, filled)
+            stored_files.protect(artifact.paths)
         if move:
             for source in files:
                 with suppress(OSError):

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 TEMPORARY_MARK = ".tmp-"
 _FULL = (errno.ENOSPC, errno.EDQUOT)
 _DENIED = (errno.EACCES, errno.EPERM, errno.EROFS)
+_IN_THE_WAY = (errno.EEXIST, errno.ENOTDIR, errno.EISDIR, errno.ENOTEMPTY)
 _TAKEN = (errno.EEXIST, errno.ENOTEMPTY, errno.ENOTDIR)
 
 
@@ -72,6 +73,10 @@ def disk_error(error: OSError, path: Path) -> StoreError | NoSpaceError:
         what = "the file system is read-only" if error.errno == errno.EROFS else "permission denied"
         return StoreError(
             what, where=where, hint="make the folder writable for you, or let SPARKBUILD_HOME name another"
+        )
+    if error.errno in _IN_THE_WAY:
+        return StoreError(
+            "a file lies where a folder should be, or the reverse", where=where, hint="move it away"
         )
     if error.errno == errno.EFBIG:
         return StoreError("the file is larger than allowed", where=where, hint="raise `ulimit -f`")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import stat
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -14,13 +15,14 @@ from orchestrator.store import atomic
 from orchestrator.store.manifest import StoredFile, check_file_name
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from pathlib import Path
 
 _READ_ONLY = 0o444
 
 
 def take_in(source: Path, folder: Path, *, link: bool) -> StoredFile:
-    """Copy (or hard-link) a file into `folder`, read-only and synced, and say what it is.
+    """Copy (or hard-link) a file into `folder`, synced, and say what it is.
 
     Raises:
         OSError: as the system says it.
@@ -28,13 +30,19 @@ def take_in(source: Path, folder: Path, *, link: bool) -> StoredFile:
     path = folder / source.name
     if not (link and _linked(source, path)):
         shutil.copyfile(source, path)
-    path.chmod(_READ_ONLY)
     atomic.fsync_file(path)
     digest = atomic.sha256_file(path)
     seen = path.stat()
     return StoredFile(
         name=source.name, sha256=digest, size=seen.st_size, mtime_ns=seen.st_mtime_ns, inode=seen.st_ino
     )
+
+
+def protect(paths: Iterable[Path]) -> None:
+    """Make files read-only, against accidents; size, time and inode stay. Late: a link's source shares it."""
+    for path in paths:
+        with suppress(OSError):
+            path.chmod(_READ_ONLY)
 
 
 def looks_same(folder: Path, file: StoredFile) -> bool:

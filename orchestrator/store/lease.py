@@ -25,7 +25,8 @@ if TYPE_CHECKING:
 
     from orchestrator.store.home import Home
 
-Kind = Literal["artifacts", "rejected", "layers", "wheels", "downloads", "work", "logs", "git"]
+Kind = Literal["artifacts", "layers", "wheels", "downloads", "work", "logs"]
+"""What can be leased; `artifacts` means a key, served or rejected."""
 
 
 def new_run() -> str:
@@ -116,6 +117,8 @@ class Leased:
 
     def covers(self, kind: str, name: str) -> bool:
         """Tell whether a live run uses `kind`/`name`; its own work and log folders count."""
+        if kind == "rejected":
+            kind = "artifacts"
         return f"{kind}/{name}" in self._names or (kind in {"work", "logs"} and name in self.runs)
 
 

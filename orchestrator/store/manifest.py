@@ -68,7 +68,7 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     log: str | None = None
     """Path of the build's log, while it is kept."""
     seal: str = ""
-    """sha256 of this manifest without it: a flipped bit on disk shows."""
+    """On disk: sha256 of this manifest without it, so that a flipped bit shows. In memory: empty."""
 
 
 class BadManifestError(Exception):
@@ -119,7 +119,7 @@ def decode(data: bytes, key: str) -> Manifest:
         raise BadManifestError("manifest altered: its seal does not fit")
     if manifest.key != key:
         raise BadManifestError(f"manifest is of another key, {manifest.key[:12]}")
-    return manifest
+    return msgspec.structs.replace(manifest, seal="")
 
 
 def read(folder: Path) -> Manifest:

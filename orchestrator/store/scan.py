@@ -126,7 +126,7 @@ def _leftovers(home: Home, leased: Leased, now: float) -> Iterator[Candidate]:
             if not leased.covers(kind, path.name) and idle_s(path, now) >= KEPT_S:
                 yield Candidate(kind, path.name, path, f"{days(idle_s(path, now))} old", KEPT_S)
     for path in _temporaries(home):
-        limit = _temporary_limit(path, home, leased)
+        limit = _temporary_limit(path, leased)
         if limit is not None and now - _newest(path) >= limit:
             yield Candidate("temporary", path.name, path, "left by a killed run", None)
 
@@ -140,15 +140,15 @@ def _temporaries(home: Home) -> Iterator[Path]:
             yield from (path for path in _list(artifact) if atomic.is_temporary(path.name))
 
 
-def _temporary_limit(path: Path, home: Home, leased: Leased) -> float | None:
+def _temporary_limit(path: Path, leased: Leased) -> float | None:
     """Return from which age on a temporary is a leftover, in seconds; None: it is in use."""
     if not path.is_dir():
         return FILE_GRACE_S
     lives = atomic.in_use(path)
     if lives:
         return None
-    ours = path.parent in {home.artifacts, home.rejected} and atomic.is_temporary(path.name)
-    if lives is not None and (ours or not leased.runs):
+    # Those of `atomic.temporary_dir` are locked by their makers; of others only runs can tell.
+    if lives is not None and (atomic.is_temporary(path.name) or not leased.runs):
         return GRACE_S
     return FOREIGN_GRACE_S
 

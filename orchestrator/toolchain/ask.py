@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -14,6 +15,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 TIMEOUT_S = 120.0
+
+_FAULT = re.compile(r"\b(?:fatal|error|unsupported|not supported|cannot|undefined)\b", re.IGNORECASE)
 
 # NVCC_APPEND_FLAGS, CPATH and their like would change the answer, so they stay out.
 _PASSED = ("PATH", "TMPDIR", "LD_LIBRARY_PATH")
@@ -30,6 +33,11 @@ class Answer:
     def first_line(self) -> str:
         """The first line that holds something."""
         return next((line.strip() for line in self.text.splitlines() if line.strip()), "")
+
+    @property
+    def telling_line(self) -> str:
+        """The first line that speaks of a fault, else the first one."""
+        return next((line.strip() for line in self.text.splitlines() if _FAULT.search(line)), self.first_line)
 
 
 def ask(argv: Sequence[str | Path], *, cwd: Path | None = None, timeout_s: float = TIMEOUT_S) -> Answer:

@@ -144,7 +144,7 @@ def _build_empty(cxx: Path) -> str:
         answer = ask([cxx, "-o", "empty", unit.name], cwd=Path(folder))
     if answer.code:
         raise ToolMissingError(
-            f"cannot build an empty C++ program: {answer.first_line}", where=str(cxx), hint=INSTALL
+            f"cannot build an empty C++ program: {answer.telling_line}", where=str(cxx), hint=INSTALL
         )
     return "yes"
 

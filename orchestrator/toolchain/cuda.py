@@ -104,6 +104,7 @@ def decide_toolkit(
 def provide_toolkit(
     toolkit: Toolkit,
     *,
+    spec: Spec,
     files: Sequence[LockedFile],
     home: Home,
     emit: Emit,
@@ -116,6 +117,7 @@ def provide_toolkit(
 
     Args:
         toolkit: from `decide_toolkit`.
+        spec: what the stack asks of it; what wheels lack of it is told as a warning.
         files: the toolkit's wheels in the lock.
         home: where the layer goes.
         emit: told of long work.
@@ -144,6 +146,8 @@ def provide_toolkit(
             label="CUDA toolkit",
         )
         root = cuda_root(layer.site)
+        if faults := examine(root, spec, facts).faults:
+            emit(Note("warning", f"the toolkit's wheels lack {_some(faults)}, which the stack names"))
     check_assembles(root, archs, identity=toolkit.identity, facts=facts, compiler=compiler)
     return root
 

@@ -28,7 +28,6 @@ _SINCE = {
 _OLDEST_IN_13 = 75
 
 _HOST = re.compile(r"unsupported (?:\S+ )*?(?:GNU|clang) version", re.IGNORECASE)
-_FAULT = re.compile(r"fatal|error|unsupported|not supported", re.IGNORECASE)
 
 
 def check_assembles(
@@ -74,7 +73,7 @@ def _assemble(nvcc: Path, arch: str, compiler: Compiler) -> None:
         made = image.is_file() and image.stat().st_size > 0
     if answer.code == 0 and made:
         return
-    words = _telling_line(answer.text) or f"it ended with {answer.code} and without a word"
+    words = answer.telling_line or f"it ended with {answer.code} and without a word"
     if _HOST.search(answer.text):
         raise ToolkitError(
             f"the host compiler is not one that this CUDA works with: {words}",
@@ -82,11 +81,6 @@ def _assemble(nvcc: Path, arch: str, compiler: Compiler) -> None:
             hint="install a version that it names, and set CC and CXX to it (CC=gcc-14 CXX=g++-14)",
         )
     raise ToolkitError(f"cannot assemble {arch}: {words}", where=str(nvcc), hint=_advice(arch))
-
-
-def _telling_line(text: str) -> str:
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
-    return next((line for line in lines if _FAULT.search(line)), lines[0] if lines else "")
 
 
 def _advice(arch: str) -> str:

@@ -104,7 +104,7 @@ def _make_stub(path: Path, soname: str, names: list[str], cc: Path) -> None:
         answer = ask([cc, *options, f"-Wl,-soname,{soname}", "-o", path, unit])
     if answer.code:
         raise ToolkitError(
-            f"the stub of {soname} cannot be linked: {answer.first_line}",
+            f"the stub of {soname} cannot be linked: {answer.telling_line}",
             where=str(cc),
             hint="set CC to a C compiler that can link a shared library, such as gcc",
         )

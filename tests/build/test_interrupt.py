@@ -68,9 +68,11 @@ except SparkbuildError as error:
 
 
 class Program:
-    """The program above, running."""
+    """The program above, running; its trees are up when `count` processes are."""
 
-    def __init__(self, bench: Any, mode: str, prefix: tuple[str, ...] = (), stdin: int | None = None) -> None:
+    def __init__(
+        self, bench: Any, mode: str, prefix: tuple[str, ...] = (), stdin: int | None = None, count: int = 14
+    ) -> None:
         self.bench = bench
         self.process = subprocess.Popen(
             [*prefix, sys.executable, "-c", PROGRAM, str(bench.folder), bench.tag, mode],
@@ -80,7 +82,7 @@ class Program:
         )
         try:
             # Each tree has at least six; the program carries the tag in its arguments.
-            wait_for_count(bench.tag, 14)
+            wait_for_count(bench.tag, count)
         except BaseException:
             self.close()
             raise
@@ -119,6 +121,14 @@ def test_kill_9_leaves_nothing_after_two_seconds(program: Program) -> None:
 def test_kill_9_of_its_whole_group_too(program: Program) -> None:
     os.killpg(program.process.pid, signal.SIGKILL)
     assert survivors(program.bench.tag, limit_s=2.0) == []
+
+
+@pytest.mark.parametrize("delay_s", [0.0, 0.02, 0.05, 0.1])
+def test_kill_9_while_commands_are_being_started(bench: Any, delay_s: float) -> None:
+    running = Program(bench, "main", count=2)  # itself, and the first of all
+    time.sleep(delay_s)
+    running.close()
+    assert survivors(bench.tag, limit_s=2.0) == []
 
 
 def test_ctrl_c_at_a_terminal(bench: Any) -> None:
@@ -185,7 +195,10 @@ def test_nothing_starts_after_a_signal(bench: Any) -> None:
         signal_and_go_on()
     assert caught.value.exit_code == 143
     assert not bench.log.exists()
-    bench.run("true")  # and afterwards all is as before
+    with pytest.raises(InterruptedRunError):
+        bench.run("true")  # a thread that was left behind
+    with interrupt.interruptible():
+        assert bench.run("true").returncode == 0
 
 
 def test_outside_the_main_thread_it_does_nothing() -> None:

@@ -76,7 +76,9 @@ class TestOutput:
 
     def test_newest_lines_are_told_now_and_then(self, bench: Any) -> None:
         told: list[str] = []
-        script = "for i in $(seq 40); do printf '\\033[1mline %s\\033[0m\\n' $i; sleep 0.02; done; printf half"
+        script = (
+            "for i in $(seq 40); do printf '\\033[1mline %s\\033[0m\\n' $i; sleep 0.02; done; printf half"
+        )
         supervisor.run(
             ["sh", "-c", script], cwd=bench.folder, env=bench.env, log=bench.log, on_line=told.append
         )
@@ -106,7 +108,9 @@ class TestSurroundings:
         assert dict(item.split("=", 1) for item in bench.output().strip("\0\n").split("\0")) == bench.env
 
     def test_neither_terminal_nor_input(self, bench: Any) -> None:
-        bench.shell("cat; test -t 0 || test -t 1 || test -t 2 || echo none; (: >/dev/tty) 2>&1 || echo no tty")
+        bench.shell(
+            "cat; test -t 0 || test -t 1 || test -t 2 || echo none; (: >/dev/tty) 2>&1 || echo no tty"
+        )
         assert "none\n" in bench.output()
         assert "no tty\n" in bench.output()
 
@@ -129,17 +133,18 @@ class TestSurroundings:
 
     def test_none_leaks_here(self, bench: Any) -> None:
         bench.run("true")
-        before = os.listdir("/proc/self/fd")
+        before = sorted(Path("/proc/self/fd").iterdir())
         for _ in range(3):
             bench.run("true")
             with pytest.raises(ToolMissingError):
                 bench.run("no-such-tool")
-        assert os.listdir("/proc/self/fd") == before
+        assert sorted(Path("/proc/self/fd").iterdir()) == before
 
 
 class TestEnds:
     @pytest.mark.parametrize(
-        ("script", "code"), [("exit 0", 0), ("exit 3", 3), ("exit 255", 255), ("kill -9 $$", -9), ("kill -SEGV $$", -11)]
+        ("script", "code"),
+        [("exit 0", 0), ("exit 3", 3), ("exit 255", 255), ("kill -9 $$", -9), ("kill -SEGV $$", -11)],
     )
     def test_the_exit_code_is_told(self, bench: Any, script: str, code: int) -> None:
         assert bench.shell(script, check=False).returncode == code
@@ -241,12 +246,12 @@ class TestLimits:
 
 class TestCost:
     def test_time_and_memory_of_the_whole_tree(self, bench: Any) -> None:
+        python = f"{sys.executable} -S -c"
         burn = "import time\nwhile time.process_time() < {}: pass"
-        hold = "x = b'x' * 200_000_000"
         # One child that is waited for, one grandchild that detached itself, one with memory.
         script = (
-            f"{sys.executable} -S -c '{burn.format(0.4)}'; (setsid {sys.executable} -S -c '{burn.format(0.3)}' &);"
-            f"{sys.executable} -S -c \"{hold}\"; sleep 0.5"
+            f"{python} '{burn.format(0.4)}'; (setsid {python} '{burn.format(0.3)}' &);"
+            f"{python} 'x = b\"x\" * 200_000_000'; sleep 0.5"
         )
         finished = bench.shell(script)
         assert 0.65 < finished.cpu_s < 1.6
@@ -303,6 +308,12 @@ class TestThreads:
 
 
 class TestGuardian:
+    def test_a_stop_right_after_the_start_is_heard(self, bench: Any) -> None:
+        running = supervisor.start(["sleep", "617"], cwd=bench.folder, env=bench.env, log=bench.log)
+        running.stop()  # lies in the socket behind the request
+        assert running.wait(check=False).stopped
+        assert not alive(bench.tag)
+
     def test_when_it_is_killed_the_command_dies_and_that_is_told(self, bench: Any) -> None:
         running = supervisor.start(["sleep", "614"], cwd=bench.folder, env=bench.env, log=bench.log)
         wait_for_count(bench.tag, 1)

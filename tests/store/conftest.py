@@ -60,7 +60,10 @@ def _mounted(folder: Path, options: str) -> Iterator[Path]:
     if mount is None or umount is None:
         pytest.skip("no mount command")
     done = subprocess.run(
-        [mount, "-t", "tmpfs", "-o", options, "tmpfs", str(folder)], capture_output=True, text=True, check=False
+        [mount, "-t", "tmpfs", "-o", options, "tmpfs", str(folder)],
+        capture_output=True,
+        text=True,
+        check=False,
     )
     if done.returncode != 0:
         pytest.skip(f"a small file system cannot be mounted here: {done.stderr.strip()}")

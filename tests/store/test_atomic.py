@@ -53,7 +53,7 @@ def test_an_unwritable_folder_is_a_store_error(unwritable: Path) -> None:
 
 def test_a_file_in_the_way_of_a_folder(tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(b"")
-    with pytest.raises(StoreError, match="directory|exists"):
+    with pytest.raises(StoreError, match="a file lies where a folder should be"):
         atomic.write_bytes(tmp_path / "file" / "inside", b"x")
 
 
@@ -63,6 +63,15 @@ def test_a_limit_on_file_sizes_is_told(home: Home) -> None:
     assert said.startswith("StoreError: ")
     assert "ulimit -f" in said
     assert everything(home.root) == []
+
+
+def test_readers_see_the_former_bytes_or_the_new_ones(home: Home) -> None:
+    path = home.root / "file"
+    child = start("alternate", home, str(path))
+    wait_ready(child)
+    seen = {path.read_bytes() for _ in range(300)}
+    stop(child)
+    assert seen == {b"a" * 500_000, b"b" * 500_000}
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,8 @@ from store_help import start
 from orchestrator.store.facts import Facts
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from orchestrator.store.home import Home
 
 
@@ -62,7 +64,7 @@ def _another_inode(tool: Path) -> None:
 
 
 @pytest.mark.parametrize("change", [_longer, _same_size_and_time, _another_inode])
-def test_a_changed_file_is_computed_again(home: Home, tool: Path, change: type[None]) -> None:
+def test_a_changed_file_is_computed_again(home: Home, tool: Path, change: Callable[[Path], None]) -> None:
     facts = Facts(home.facts)
     facts.get_or(tool, "text", Counting())
     facts.get_or(tool, "other", Counting())
@@ -82,7 +84,9 @@ def test_links_are_followed(home: Home, tool: Path, tmp_path: Path) -> None:
     assert facts.get_or(link, "text", Counting()) == "other"
 
 
-@pytest.mark.parametrize("damage", [b"", b"{", b"\xff\xfe", b"[]", b'{"schema": "sparkbuild.facts/9", "files": {}}'])
+@pytest.mark.parametrize(
+    "damage", [b"", b"{", b"\xff\xfe", b"[]", b'{"schema": "sparkbuild.facts/9", "files": {}}']
+)
 def test_a_damaged_cache_is_ignored_and_rewritten(home: Home, tool: Path, damage: bytes) -> None:
     home.root.mkdir()
     home.facts.write_bytes(damage)

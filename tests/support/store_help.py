@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from orchestrator.report.events import Note
-from orchestrator.store.home import Home
 from orchestrator.store.manifest import Manifest
 
 if TYPE_CHECKING:
@@ -18,6 +17,7 @@ if TYPE_CHECKING:
 
     from orchestrator.report.events import Event
     from orchestrator.store.artifacts import Artifact, Store
+    from orchestrator.store.home import Home
 
 WORKER = Path(__file__).with_name("store_worker.py")
 KEY = "ab" * 32

@@ -9,6 +9,7 @@ import tempfile
 import time
 from datetime import timedelta
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from store_help import Heard, content, draft, write_wheel
 
@@ -21,6 +22,9 @@ from orchestrator.store.home import Home
 from orchestrator.store.lease import Lease
 from orchestrator.store.manifest import Audit
 from orchestrator.store.verify import verify
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 
 def say(text: str) -> None:
@@ -129,7 +133,16 @@ def fill(home: Home, limit: str) -> None:
         say(f"{type(error).__name__}: {error}")
 
 
-ACTIONS = {
+def alternate(home: Home, path: str) -> None:
+    """Write one file again and again."""
+    del home
+    for turn in itertools.count():
+        write_bytes(Path(path), b"ab"[turn % 2 : turn % 2 + 1] * 500_000, durable=False)
+        if turn == 0:
+            say("ready")
+
+
+ACTIONS: dict[str, Callable[..., None]] = {
     "churn": churn,
     "build": build,
     "hold": hold,
@@ -137,6 +150,7 @@ ACTIONS = {
     "borrow": borrow,
     "remember": remember,
     "fill": fill,
+    "alternate": alternate,
 }
 
 if __name__ == "__main__":

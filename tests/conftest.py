@@ -1,0 +1,31 @@
+"""Fixtures of all tests."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from tinyproject import TinyProject
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+@pytest.fixture(scope="session")
+def shared_layers(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the folder in which the toolkit's layer is kept: SPARKBUILD_TEST_CACHE, or this session's own."""
+    named = os.environ.get("SPARKBUILD_TEST_CACHE")
+    return Path(named).absolute() if named else tmp_path_factory.mktemp("layers")
+
+
+@pytest.fixture
+def tiny(tmp_path: Path, shared_layers: Path) -> Iterator[TinyProject]:
+    """Return a fresh tiny project."""
+    project = TinyProject.make(tmp_path / "t", shared_layers)
+    yield project
+    # Layers and build trees are read-only in part; pytest could not remove them.
+    for path in project.home.glob("work/**/*"):
+        if path.is_dir() and not path.is_symlink():
+            path.chmod(0o755)

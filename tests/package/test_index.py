@@ -1,0 +1,122 @@
+"""`dist/<stack>/`: what is served, what is replaced, and that plain pip installs from the index."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import zipfile
+from typing import TYPE_CHECKING
+
+import pytest
+
+from orchestrator.package.index import entry_name, is_current, publish, read_listing
+from orchestrator.store.atomic import sha256_file
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+ENTRY = entry_name("demo", "linux-x86_64.cp311")
+
+
+def make_wheel(folder: Path, version: str, *, name: str = "demo_pkg", content: bytes = b"") -> Path:
+    folder.mkdir(exist_ok=True)
+    path = folder / f"{name}-{version}-py3-none-any.whl"
+    info = f"{name}-{version}.dist-info"
+    with zipfile.ZipFile(path, "w") as wheel:
+        wheel.writestr(f"{name}.py", content)
+        wheel.writestr(f"{info}/METADATA", f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n")
+        wheel.writestr(f"{info}/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
+        wheel.writestr(f"{info}/RECORD", "")
+    return path
+
+
+def hashed(*wheels: Path) -> dict[Path, str]:
+    return {wheel: sha256_file(wheel) for wheel in wheels}
+
+
+def names(wheels: dict[Path, str]) -> dict[str, str]:
+    return {wheel.name: digest for wheel, digest in wheels.items()}
+
+
+@pytest.fixture
+def dist(tmp_path: Path) -> Path:
+    return tmp_path / "dist" / "demo"
+
+
+def test_plain_pip_installs_that_very_wheel(tmp_path: Path, dist: Path) -> None:
+    wheel = make_wheel(tmp_path / "w", "1.0+cu130.sm121a", content=b"ours = True\n")
+    publish(dist, {ENTRY: hashed(wheel)})
+    target = tmp_path / "site"
+    pip = [sys.executable, "-m", "pip", "install", "-q", "--no-deps", "--isolated", "--target", target]
+    subprocess.run([*pip, "--index-url", (dist / "simple").as_uri(), "demo-pkg"], check=True)
+    assert (target / "demo_pkg.py").read_bytes() == b"ours = True\n"
+    assert (target / "demo_pkg-1.0+cu130.sm121a.dist-info").is_dir()
+
+
+def test_pip_refuses_a_wheel_that_was_changed_in_the_folder(tmp_path: Path, dist: Path) -> None:
+    wheel = make_wheel(tmp_path / "w", "1.0")
+    publish(dist, {ENTRY: hashed(wheel)})
+    make_wheel(dist, "1.0", content=b"evil = True\n")
+    pip = [sys.executable, "-m", "pip", "download", "-q", "--no-deps", "--isolated", "-d", tmp_path / "got"]
+    ran = subprocess.run(
+        [*pip, "--index-url", (dist / "simple").as_uri(), "demo-pkg"], capture_output=True, check=False
+    )
+    assert ran.returncode != 0
+    assert b"HASHES" in ran.stderr
+
+
+def test_current_is_told_by_stat_and_anything_else_is_not(tmp_path: Path, dist: Path) -> None:
+    wheels = hashed(make_wheel(tmp_path / "w", "1.0"))
+    listing = publish(dist, {ENTRY: wheels})
+    assert read_listing(dist) == listing
+    assert is_current(dist, listing, ENTRY, names(wheels))
+    assert not is_current(dist, listing, ENTRY, dict.fromkeys(names(wheels), "0" * 64))
+    assert not is_current(dist, listing, "other", names(wheels))
+    served = dist / next(iter(names(wheels)))
+    served.write_bytes(served.read_bytes())
+    assert not is_current(dist, listing, ENTRY, names(wheels))
+    served.unlink()
+    assert not is_current(dist, listing, ENTRY, names(wheels))
+
+
+def test_a_new_wheel_replaces_the_old_one_of_its_entry_only(tmp_path: Path, dist: Path) -> None:
+    old = make_wheel(tmp_path / "w", "1.0")
+    other = make_wheel(tmp_path / "w", "3.0", name="other")
+    publish(dist, {ENTRY: hashed(old), entry_name("other", "x"): hashed(other)})
+    stranger = dist / "notes.txt"
+    stranger.write_text("mine")
+    new = make_wheel(tmp_path / "w", "1.1")
+    publish(dist, {ENTRY: hashed(new)})
+    assert sorted(path.name for path in dist.glob("*.whl")) == [new.name, other.name]
+    assert stranger.exists()
+    page = (dist / "simple" / "demo-pkg" / "index.html").read_text()
+    assert new.name in page
+    assert old.name not in page
+
+
+def test_what_failed_is_withdrawn_with_its_page(tmp_path: Path, dist: Path) -> None:
+    wheel = make_wheel(tmp_path / "w", "1.0")
+    publish(dist, {ENTRY: hashed(wheel)})
+    publish(dist, {}, [ENTRY])
+    assert list(dist.glob("*.whl")) == []
+    assert not (dist / "simple" / "demo-pkg").exists()
+    assert "demo-pkg" not in (dist / "simple" / "index.html").read_text()
+
+
+def test_two_pythons_share_the_folder(tmp_path: Path, dist: Path) -> None:
+    first, second = make_wheel(tmp_path / "a", "1.0"), make_wheel(tmp_path / "b", "1.0+x")
+    publish(dist, {entry_name("demo", "linux-x86_64.cp311"): hashed(first)})
+    publish(dist, {entry_name("demo", "linux-x86_64.cp312"): hashed(second)})
+    assert len(list(dist.glob("*.whl"))) == 2
+
+
+def test_a_listing_that_cannot_be_read_counts_as_empty(tmp_path: Path, dist: Path) -> None:
+    publish(dist, {ENTRY: hashed(make_wheel(tmp_path / "w", "1.0"))})
+    (dist / "sparkbuild.json").write_bytes(b"\xff torn")
+    assert read_listing(dist).entries == {}
+
+
+def test_a_local_version_is_quoted_in_links(tmp_path: Path, dist: Path) -> None:
+    publish(dist, {ENTRY: hashed(make_wheel(tmp_path / "w", "1.0+cu130"))})
+    page = (dist / "simple" / "demo-pkg" / "index.html").read_text()
+    assert 'href="../../demo_pkg-1.0%2Bcu130-py3-none-any.whl#sha256=' in page

@@ -1,0 +1,214 @@
+"""Downloads from a server on loopback that misbehaves."""
+
+from __future__ import annotations
+
+import base64
+import dataclasses
+import errno
+import hashlib
+from typing import TYPE_CHECKING
+
+import msgspec
+import pytest
+from source_help import DiskIndex, locked, send, send_rest, served
+
+from orchestrator.errors import MismatchError, NoSpaceError, OfflineError, SourceError
+from orchestrator.report.events import Event, Progress
+from orchestrator.source import disk, download, index
+from orchestrator.source.download import fetch_file
+
+if TYPE_CHECKING:
+    from http.server import BaseHTTPRequestHandler
+    from pathlib import Path
+
+    from orchestrator.model.lock import LockedFile
+    from orchestrator.store.home import Home
+
+DATA = hashlib.shake_128(b"any bytes").digest(3_000_000)
+
+
+@pytest.fixture(autouse=True)
+def _impatient(shared_index: DiskIndex, monkeypatch: pytest.MonkeyPatch) -> None:
+    del shared_index
+    monkeypatch.setattr(download, "RETRY_WAITS_S", (0.0, 0.0))
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> LockedFile:
+    (tmp_path / "demo-1.0.tar.gz").write_bytes(DATA)
+    return locked(tmp_path / "demo-1.0.tar.gz")
+
+
+def leftovers(home: Home) -> list[Path]:
+    return [path for path in home.downloads.rglob("*") if path.is_file()]
+
+
+def test_an_sdist_comes_from_the_index_once(
+    home: Home, tmp_path: Path, shared_index: DiskIndex, file: LockedFile
+) -> None:
+    shared_index.list("demo", tmp_path / file.file)
+    heard: list[Event] = []
+    path = fetch_file(file, home=home, emit=heard.append)
+    assert path == home.downloads / file.sha256 / file.file
+    assert path.read_bytes() == DATA
+    assert heard == [Progress("demo", "downloading demo-1.0.tar.gz (2.9 MiB)")]
+    (tmp_path / file.file).unlink()
+    assert fetch_file(file, home=home, offline=True, emit=heard.append) == path
+    assert len(heard) == 1
+    assert leftovers(home) == [path]
+
+
+def test_offline_and_missing(home: Home, file: LockedFile) -> None:
+    with pytest.raises(OfflineError, match=file.file):
+        fetch_file(file, home=home, offline=True)
+    assert not home.root.exists()
+
+
+def test_a_kept_file_of_another_size_is_fetched_again(home: Home, file: LockedFile) -> None:
+    with served(lambda request, _: send(request, DATA)) as (url, ranges):
+        path = fetch_file(file, home=home, url=f"{url}/x")
+        path.write_bytes(DATA[:10])
+        assert fetch_file(file, home=home, url=f"{url}/x").read_bytes() == DATA
+    assert len(ranges) == 2
+
+
+def test_other_bytes_are_refused_and_not_kept(home: Home, file: LockedFile) -> None:
+    other = DATA[:-1] + b"?"
+    with (
+        served(lambda request, _: send(request, other)) as (url, _),
+        pytest.raises(MismatchError, match=f"expected sha256 {file.sha256}.* found ") as caught,
+    ):
+        fetch_file(file, home=home, url=f"{url}/x")
+    assert caught.value.exit_code == 5
+    assert leftovers(home) == []
+
+
+@pytest.mark.parametrize("size", [0, 100, len(DATA) + 5_000_000])
+def test_more_or_fewer_bytes_are_refused(home: Home, file: LockedFile, size: int) -> None:
+    data = (DATA * 3)[:size]
+    with served(lambda request, _: send(request, data)) as (url, _), pytest.raises(MismatchError):
+        fetch_file(file, home=home, url=f"{url}/x")
+    assert leftovers(home) == []
+
+
+def test_a_broken_connection_is_resumed(home: Home, file: LockedFile) -> None:
+    def answer(request: BaseHTTPRequestHandler, count: int) -> None:
+        if count == 0:
+            send(request, DATA[:2_000_000], told=len(DATA))
+            request.close_connection = True
+        else:
+            send_rest(request, DATA)
+
+    with served(answer) as (url, ranges):
+        assert fetch_file(file, home=home, url=f"{url}/x").read_bytes() == DATA
+    assert ranges == [None, "bytes=2000000-"]
+
+
+def test_a_server_that_cannot_resume_sends_all(home: Home, file: LockedFile) -> None:
+    part = home.downloads / ".parts" / file.sha256
+    part.parent.mkdir(parents=True)
+    part.write_bytes(DATA[:1000])
+    with served(lambda request, _: send(request, DATA)) as (url, ranges):
+        assert fetch_file(file, home=home, url=f"{url}/x").read_bytes() == DATA
+    assert ranges == ["bytes=1000-"]
+
+
+@pytest.mark.parametrize("stale", [b"rubbish", DATA + b"too long", b"?" * len(DATA)])
+def test_wrong_bytes_of_an_earlier_run_do_not_last(home: Home, file: LockedFile, stale: bytes) -> None:
+    part = home.downloads / ".parts" / file.sha256
+    part.parent.mkdir(parents=True)
+    part.write_bytes(stale)
+    with served(lambda request, _: send_rest(request, DATA)) as (url, _):
+        assert fetch_file(file, home=home, url=f"{url}/x").read_bytes() == DATA
+
+
+@pytest.mark.parametrize("status", [500, 503, 429, 408])
+def test_a_passing_trouble_is_waited_for(home: Home, file: LockedFile, status: int) -> None:
+    def answer(request: BaseHTTPRequestHandler, count: int) -> None:
+        send(request, DATA if count == 2 else b"", status=200 if count == 2 else status)
+
+    with served(answer) as (url, ranges):
+        assert fetch_file(file, home=home, url=f"{url}/x").is_file()
+    assert len(ranges) == 3
+
+
+@pytest.mark.parametrize(("status", "tries"), [(404, 1), (403, 1), (500, 3)])
+def test_a_lasting_trouble_is_told(home: Home, file: LockedFile, status: int, tries: int) -> None:
+    with served(lambda request, _: send(request, b"", status=status)) as (url, ranges):
+        with pytest.raises(SourceError, match=f"server said {status}") as caught:
+            fetch_file(file, home=home, url=url.replace("//", "//me:secret@") + "/x")
+        assert "secret" not in str(caught.value)
+    assert len(ranges) == tries
+
+
+def test_nobody_listens_or_no_such_file_or_scheme(home: Home, file: LockedFile, tmp_path: Path) -> None:
+    with pytest.raises(SourceError, match="refused"):
+        fetch_file(file, home=home, url="http://127.0.0.1:9/x")
+    with pytest.raises(SourceError, match="could not be downloaded"):
+        fetch_file(file, home=home, url=(tmp_path / "none").as_uri())
+    with pytest.raises(SourceError, match="no address"):
+        fetch_file(file, home=home, url="ftp://127.0.0.1/x")
+
+
+def test_credentials_stay_with_their_host(home: Home, file: LockedFile) -> None:
+    seen: list[str | None] = []
+
+    def second(request: BaseHTTPRequestHandler, count: int) -> None:
+        del count
+        seen.append(request.headers.get("Authorization"))
+        send(request, DATA)
+
+    with served(second) as (other, _):
+
+        def first(request: BaseHTTPRequestHandler, count: int) -> None:
+            del count
+            seen.append(request.headers.get("Authorization"))
+            request.send_response(302)
+            request.send_header("Location", f"{other}/y".replace("127.0.0.1", "localhost"))
+            request.send_header("Content-Length", "0")
+            request.end_headers()
+
+        with served(first) as (url, _):
+            fetch_file(file, home=home, url=url.replace("//", "//me:s%20x@") + "/x")
+    assert seen == ["Basic " + base64.b64encode(b"me:s x").decode(), None]
+
+
+def test_pips_proxy_is_used(
+    home: Home, file: LockedFile, shared_index: DiskIndex, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    del shared_index
+    with served(
+        lambda request, _: send(request, DATA if request.path == "http://host.example/x" else b"")
+    ) as (
+        proxy,
+        ranges,
+    ):
+        config = dataclasses.replace(index.index_config(), proxy=proxy)
+        monkeypatch.setattr(index, "index_config", lambda: config)
+        assert fetch_file(file, home=home, url="http://host.example/x").read_bytes() == DATA
+    assert len(ranges) == 1
+
+
+def test_a_lock_cannot_name_places_outside(home: Home, file: LockedFile) -> None:
+    for name in ("../x", "a/b", "..", ""):
+        with pytest.raises(MismatchError, match="no file name"):
+            fetch_file(msgspec.structs.replace(file, file=name), home=home)
+    with pytest.raises(MismatchError, match="no sha256"):
+        fetch_file(msgspec.structs.replace(file, sha256="../../x"), home=home)
+
+
+def test_more_than_the_disk_holds_is_not_begun(home: Home, file: LockedFile) -> None:
+    huge = msgspec.structs.replace(file, size=1 << 60)
+    with served(lambda request, _: send(request, DATA)) as (url, ranges):
+        with pytest.raises(NoSpaceError, match="GiB are needed"):
+            fetch_file(huge, home=home, url=f"{url}/x")
+        assert ranges == []
+
+
+def test_full_disk_and_quota_are_told_others_are_not(tmp_path: Path) -> None:
+    for number in (errno.ENOSPC, errno.EDQUOT):
+        with pytest.raises(NoSpaceError) as caught, disk.telling_full(tmp_path / "not" / "there"):
+            raise OSError(number, "full")
+        assert caught.value.exit_code == 4
+    with pytest.raises(PermissionError), disk.telling_full(tmp_path):
+        raise PermissionError
