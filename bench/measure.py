@@ -7,16 +7,26 @@ import resource
 import statistics
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
 
 SPARKBUILD = (sys.executable, "-P", "-m", "orchestrator")
 
 
-def cpu_seconds(command: Sequence[str], *, env: Mapping[str, str] | None = None, cwd: str | None = None) -> float:
+def cpu_seconds(
+    command: Sequence[str], *, env: Mapping[str, str] | None = None, cwd: str | None = None
+) -> float:
     """Run a command, which must succeed, and return its user and system time with its children's."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     subprocess.run(
-        command, check=True, env=os.environ | dict(env or {}), cwd=cwd, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        command,
+        check=True,
+        env=os.environ | dict(env or {}),
+        cwd=cwd,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
     )
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     return after.ru_utime - before.ru_utime + after.ru_stime - before.ru_stime

@@ -34,7 +34,17 @@ def main(arguments: list[str]) -> int:
         figures = [_cpu(*plan, env=home) for _ in range(RUNS)]
         kept.append(report(f"plan of {RECIPES:,} synthetic recipes", figures, 1.0))
         trivial_projects(trivial, PROJECTS)
-        build = ("--recipes", str(trivial), "all", "--stack", "trivial", "--arch", "12.1a", "--dist", f"{root}/dist")
+        build = (
+            "--recipes",
+            str(trivial),
+            "all",
+            "--stack",
+            "trivial",
+            "--arch",
+            "12.1a",
+            "--dist",
+            f"{root}/dist",
+        )
         figures = [_cpu(*build, env={"SPARKBUILD_HOME": f"{root}/cold-{run}"}) / PROJECTS for run in range(3)]
         kept.append(report(f"{PROJECTS} pure-Python recipes cold, each", figures, 0.35))
         figures = [_cpu(*build, env={"SPARKBUILD_HOME": f"{root}/cold-0"}) for _ in range(RUNS)]

@@ -1,9 +1,9 @@
-"""Synthetic stacks: many recipes with locks, and trivial pure-Python projects that build without a compiler."""
+"""Synthetic stacks: many recipes with a lock, and trivial pure-Python projects."""
 
 from __future__ import annotations
 
 import hashlib
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -11,6 +11,9 @@ from orchestrator.model.catalog import Catalog, find_places, lock_file
 from orchestrator.model.lock import Lock, LockedComponent, LockedFile, LockedSource
 from orchestrator.model.lockinputs import lock_inputs
 from orchestrator.model.platform import Target
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 STACK = """\
 schema: sparkbuild.stack/1
@@ -82,7 +85,9 @@ def many_recipes(folder: Path, count: int) -> None:
         name: LockedComponent(
             version="1.0",
             sources={"main": LockedSource(file=_file(name, f"{name}-1.0.tar.gz"))},
-            requires=tuple(_file(tool, f"{tool}-1.0-py3-none-any.whl") for tool in ("ninja", "packaging", "setuptools")),
+            requires=tuple(
+                _file(tool, f"{tool}-1.0-py3-none-any.whl") for tool in ("ninja", "packaging", "setuptools")
+            ),
         )
         for name in names
     }

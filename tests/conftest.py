@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture(scope="session")
 def shared_layers(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return the folder in which the toolkit's layer is kept: SPARKBUILD_TEST_CACHE, or this session's own."""
+    """Return the folder that keeps the toolkit's layer: SPARKBUILD_TEST_CACHE, or this session's own."""
     named = os.environ.get("SPARKBUILD_TEST_CACHE")
     return Path(named).absolute() if named else tmp_path_factory.mktemp("layers")
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -9,7 +11,7 @@ from orchestrator.build import supervisor
 from orchestrator.errors import BuildFailedError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from pathlib import Path
 
     from pyproject_hooks import BuildBackendHookCaller
@@ -133,8 +135,9 @@ def build_wheel(
     out.mkdir(parents=True, exist_ok=True)
     settings = dict(config_settings or {})
     try:
-        _require(caller, settings, environment)
-        name = caller.build_wheel(str(out), settings)
+        with _warnings_into(log):
+            _require(caller, settings, environment)
+            name = caller.build_wheel(str(out), settings)
     except BackendUnavailable as error:
         reason = error.traceback.strip().rpartition("\n")[2] or str(error)
         raise BuildFailedError(
@@ -149,6 +152,21 @@ def build_wheel(
             hint="see whether the project names the right backend in its pyproject.toml",
         ) from error
     return BuiltWheel(_only_wheel(out, name), tuple(commands))
+
+
+@contextmanager
+def _warnings_into(log: Path) -> Iterator[None]:
+    """Write a backend's warnings into the log, where its other output is, instead of onto the terminal."""
+    from pyproject_hooks import BuildBackendWarning
+
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always", BuildBackendWarning)
+        try:
+            yield
+        finally:
+            if told:
+                with log.open("a", encoding="utf-8") as stream:
+                    stream.writelines(f"{item.category.__name__}: {item.message}\n" for item in told)
 
 
 def _require(caller: BuildBackendHookCaller, settings: dict[str, str], environment: Environment) -> None:

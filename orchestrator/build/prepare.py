@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from orchestrator.errors import UnknownNameError, UsageError
-from orchestrator.model.arch import Device, parse_request
+from orchestrator.model.arch import Device, image_names, parse_request
 from orchestrator.model.catalog import Catalog
 from orchestrator.model.platform import Target
 from orchestrator.plan.key import MachineFacts
@@ -83,7 +83,7 @@ def prepare(ask: Ask, home: Home, emit: Emit) -> Prepared:
     if not ask.arch:
         raise UsageError(
             "no arch: nothing is built for a GPU that nobody named",
-            hint="add --arch 12.1a for a DGX Spark; `nvidia-smi --query-gpu=compute_cap --format=csv` tells another's",
+            hint="add --arch 12.1a for a DGX Spark; others: nvidia-smi --query-gpu=compute_cap --format=csv",
         )
     device = Device.parse(ask.device) if ask.device else None
     arch = parse_request(ask.arch, device)
@@ -99,11 +99,16 @@ def prepare(ask: Ask, home: Home, emit: Emit) -> Prepared:
     local = _own_folders(catalog, recipes) | _local_sources(ask.sources, recipes)
     facts = Facts(home.facts)
     compiler = host_compiler(facts)
-    toolkit = (
-        decide_toolkit(ask.cuda, spec=stack.toolkit, files=lock.toolkit, facts=facts)
-        if stack.toolkit
-        else None
-    )
+    toolkit = None
+    if stack.toolkit is not None:
+        toolkit = decide_toolkit(
+            ask.cuda,
+            spec=stack.toolkit,
+            files=lock.toolkit,
+            facts=facts,
+            archs=image_names(arch.entries),
+            compiler=compiler,
+        )
     inputs = PlanInputs(
         stack=stack,
         lock=lock,
@@ -235,10 +240,11 @@ class _PatchDigests:
         self._recipes = recipes
 
     def __call__(self, recipe: str, patch: str) -> str:
-        import hashlib
+        from orchestrator.source.patch_format import read_patch
 
         wanted = next(item for item in self._recipes[recipe].patches if item.name == patch)
-        return hashlib.sha256(self._catalog.patch_file(recipe, wanted).read_bytes()).hexdigest()
+        # Of the diffs alone: a better reason at the top of the file builds nothing again.
+        return read_patch(self._catalog.patch_file(recipe, wanted)).digest
 
 
 def _known(store: Store, steps: Sequence[KeyedStep]) -> dict[str, Past]:

@@ -10,10 +10,12 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from orchestrator.build.layers import ensure_layer, layer_key, needs
+from orchestrator.model.arch import image_names
 from orchestrator.report.events import StageFinished, StageStarted
 from orchestrator.source.fetch import fetch_source
 from orchestrator.source.wheels import fetch_wheels
 from orchestrator.toolchain.cuda import provide_toolkit
+from orchestrator.toolchain.python import check_python_headers
 from orchestrator.toolchain.repairs import SALT
 
 if TYPE_CHECKING:
@@ -51,6 +53,7 @@ def provide(
     """
     if not steps:
         return Provided(None, {}, {})
+    check_python_headers()
     wanted = {step.name: layer_files(prepared.plan, step) for step in steps}
     sources: dict[tuple[str, str], FetchedSource] = {}
     with timed(session, "sources", "fetch"):
@@ -75,7 +78,7 @@ def provide(
 def layer_files(plan: Plan, step: Step) -> tuple[tuple[LockedFile, ...], ...]:
     """Return the wheels of each layer of a step's environment: one per prebuilt need, then its requirements.
 
-    What a prebuilt brings is left out of the requirements, so that the locked torch stays the first one found.
+    What a prebuilt brings is left out of the requirements: the locked torch stays the first that is found.
     """
     groups: list[tuple[LockedFile, ...]] = []
     for need in step.keyed.build_needs:
@@ -133,9 +136,7 @@ def _toolkit(
     spec = prepared.stack.toolkit
     if prepared.toolkit is None or spec is None:
         return None
-    entries = {entry for step in steps for entry in step.keyed.entries}
-    archs = {entry.arch.name for entry in entries if entry.sass}
-    archs |= {entry.arch.ptx_name for entry in entries if entry.ptx}
+    entries = [entry for step in steps for entry in step.keyed.entries]
     return provide_toolkit(
         prepared.toolkit,
         spec=spec,
@@ -145,7 +146,7 @@ def _toolkit(
         fetch=lambda wanted: {file.sha256: paths[file.sha256] for file in wanted},
         compiler=prepared.compiler,
         facts=session.facts,
-        archs=sorted(archs),
+        archs=image_names(entries),
     )
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from orchestrator.build import stages, verdict
 from orchestrator.build.provide import Provided, provide, timed
-from orchestrator.errors import AuditFailedError, MachineError, SparkbuildError, StoreError
+from orchestrator.errors import AuditFailedError, MachineError, SparkbuildError
 from orchestrator.package.index import entry_name, is_current, publish, read_listing
 from orchestrator.report.events import Note
 from orchestrator.report.tables import Row
@@ -110,25 +110,30 @@ class _Run:
                 self.outcome.rows.append(Row(step.name, keyed.version, action, key=keyed.key, log=shown))
 
     def _reuse(self, step: Step, *, offline: bool) -> None:
-        """Serve what is stored, after auditing it again when policy, device or audit changed.
+        """Serve what is stored, or build it anew when it is gone or its bytes prove wrong."""
+        artifact = self._stored(step)
+        if artifact is None:
+            # The store has told why. Only now it is known that this step needs sources and layers.
+            self.provided = provide(self.prepared, [step], self.session, offline=offline)
+            self._build(step)
+        else:
+            self._take(step, artifact, "reuse")
 
-        Bytes that are handed on are hashed first; wrong ones go to quarantine and are built anew.
+    def _stored(self, step: Step) -> Artifact | None:
+        """Return a step's artifact, served or rejected, fit to be used now; None when it must be built.
+
+        Bytes that will be handed on are hashed. Another policy, device or audit judges them again.
         """
         key = step.keyed.key or ""
         store = self.session.store
         artifact = store.get(key) or store.get_rejected(key)
-        if artifact is not None and artifact.folder.parent == store.home.artifacts:
-            artifact = self._hashed(step, artifact)
         if artifact is None:
-            # Gone or quarantined since the plan was made: the store has told why.
-            self.provided = provide(self.prepared, [step], self.session, offline=offline)
-            self._build(step)
-            return
+            return None
         digests = [item.sha256 for item in artifact.manifest.files]
         audit = artifact.manifest.audit
         if audit is None or audit.key != verdict.key_of(step.keyed, digests):
-            artifact = self._audit_again(step, artifact)
-        self._take(step, artifact, "reuse")
+            return self._audit_again(step, artifact)
+        return artifact if artifact.folder.parent == store.home.rejected else self._hashed(step, artifact)
 
     def _hashed(self, step: Step, artifact: Artifact) -> Artifact | None:
         """Hash an artifact that will be handed on; None when its bytes are wrong."""
@@ -145,11 +150,11 @@ class _Run:
     def _entry(self, name: str) -> str:
         return entry_name(name, self.prepared.target.tag)
 
-    def _audit_again(self, step: Step, artifact: Artifact) -> Artifact:
+    def _audit_again(self, step: Step, artifact: Artifact) -> Artifact | None:
         store = self.session.store
         paths = store.verified(artifact)
         if paths is None:
-            raise _changed(step.name)
+            return None
         self.outcome.worked = True
         with timed(self.session, step.name, "audit again"):
             digests = [item.sha256 for item in artifact.manifest.files]
@@ -161,29 +166,24 @@ class _Run:
         found = moved or store.get(artifact.key) or store.get_rejected(artifact.key)
         if audit.verdict != "pass":
             self._reject(step, found, verdict.problems(report))
-        if found is None:
-            raise StoreError(f"the wheel of {step.name} vanished while it was audited", hint="run again")
-        self._verified[step.name] = found.paths
+        if found is not None:
+            self._verified[step.name] = found.paths
         return found
 
     def _build(self, step: Step) -> None:
         """Build one step, or wait for another run that does and take what it made."""
-        key = step.keyed.key or ""
-        session = self.session
-        with session.store.lock(key, step.name):
-            artifact = session.store.get(key)
+        with self.session.store.lock(step.keyed.key or "", step.name):
+            artifact = self._stored(step)
+            action = "reuse"
             if artifact is None:
                 self.outcome.worked = True
-                work = session.work(step.name)
+                work = self.session.work(step.name)
                 artifact = self._made(step, work)
                 stages.clear(work)
                 # Hashed a moment ago, when it was stored.
                 self._verified[step.name] = artifact.paths
-                self._take(step, artifact, "built")
-                return
-        if self._hashed(step, artifact) is None:
-            raise _changed(step.name)
-        self._take(step, artifact, "reuse")
+                action = "built"
+        self._take(step, artifact, action)
 
     def _made(self, step: Step, work: Path) -> Artifact:
         session, keyed = self.session, step.keyed
@@ -275,10 +275,3 @@ class _Run:
         if entries or withdrawn:
             self.outcome.worked = True
             publish(self.dist, entries, withdrawn)
-
-
-def _changed(name: str) -> StoreError:
-    return StoreError(
-        f"the stored wheel of {name} had changed and was put into quarantine",
-        hint="run the same command again: it builds it anew",
-    )

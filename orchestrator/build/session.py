@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from orchestrator.store.artifacts import Store
+from orchestrator.store.atomic import remove_tree
 from orchestrator.store.facts import Facts
 from orchestrator.store.lease import Lease
 
@@ -37,7 +38,18 @@ class Session:
             StoreError, NoSpaceError: the state folder cannot be written.
         """
         with Lease(home) as lease:
-            yield cls(home, Store(home, emit), Facts(home.facts), lease, emit)
+            session = cls(home, Store(home, emit), Facts(home.facts), lease, emit)
+            try:
+                yield session
+            finally:
+                remove_tree(session.pycache)
+                with suppress(OSError):  # not there, or a failed step's tree is kept in it
+                    session.pycache.parent.rmdir()
+
+    @property
+    def pycache(self) -> Path:
+        """Where this run's commands keep bytecode of the layers, which are read-only and have none."""
+        return self.home.work / self.lease.run / ".pycache"
 
     def log(self, step: str) -> Path:
         """Return the path of a step's log; its folder is made by whoever opens it."""

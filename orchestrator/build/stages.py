@@ -230,6 +230,7 @@ def _environ(
         toolkit=provided.toolkit if step.keyed.arch_env else None,
         cc=prepared.compiler.cc,
         cxx=prepared.compiler.cxx,
+        pycache=session.pycache,
         extra=extra,
     )
 
@@ -312,5 +313,5 @@ def _check_claim(step: Step, wheel: Path) -> None:
         raise BuildFailedError(
             f"the build made version {version}, the stack pins {wanted}",
             where=str(wheel),
-            hint="the version may come from git tags that the source does not have; set it in the recipe's env",
+            hint="it may come from git tags that the source does not have; set it in the recipe's env",
         )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from orchestrator.audit.policy import Expectation
+from orchestrator.model.arch import image_names
 from orchestrator.plan.key import audit_key
 from orchestrator.store.manifest import Audit
 
@@ -30,18 +31,13 @@ def audit(step: KeyedStep, wheels: Sequence[Path], digests: Sequence[str]) -> tu
 
     policy = tuple(Expectation(item.match, item.expect, item.reason) for item in step.view.modules)
     # What an entry asks nvcc for is what its wheels should hold, and nothing else.
-    requested = frozenset(
-        name
-        for entry in step.entries
-        for name, wanted in ((entry.arch.name, entry.sass), (entry.arch.ptx_name, entry.ptx))
-        if wanted
-    )
+    requested = frozenset(image_names(step.entries) if step.arch else ())
     report = audit_wheels(
         [wheel for wheel in wheels if wheel.suffix == ".whl"],
         spec=step.name,
         devices=step.devices,
         policy=policy,
-        requested=requested if step.arch else frozenset(),
+        requested=requested,
     )
     return Audit(key=key_of(step, digests), verdict=report.verdict, coverage=coverage_line(report)), report
 

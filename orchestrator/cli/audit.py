@@ -52,8 +52,9 @@ def command(specs: tuple[str, ...], arch: str | None, device: str | None, *, as_
         raise unread[0]
     if report.failed:
         failed = sum(spec.verdict == "fail" for spec in reports)
+        who = f"{failed} of {len(reports)} fail" if len(reports) > 1 else f"{specs[0]} fails"
         raise AuditFailedError(
-            f"{failed} of {len(reports)} fail the audit for {', '.join(map(str, devices))}",
+            f"{who} the audit for {', '.join(map(str, devices))}",
             hint="each line marked error says what is missing; build for the device, or take another wheel",
         )
 

@@ -41,7 +41,7 @@ def what_to_plan(function: F) -> F:
             "sources",
             multiple=True,
             metavar="NAME=DIR",
-            help="Take a recipe's source from a folder; NAME is a recipe or RECIPE/SOURCE. May be given again.",
+            help="Take a source from a folder; NAME is a recipe or RECIPE/SOURCE. May be given again.",
         ),
     ]
     for option in reversed(options):

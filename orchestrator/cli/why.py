@@ -56,9 +56,9 @@ def command(
     click.echo(f"{name} {step.keyed.version}: {step.action}: {step.why}")
     click.echo(f"  key {step.keyed.key}")
     for item in changes:
-        click.echo(
-            f"  {item.ingredient}\n    before  {item.before or '(not there)'}\n    now     {item.now or '(gone)'}"
-        )
+        click.echo(f"  {item.ingredient}")
+        click.echo(f"    before  {item.before or '(not there)'}")
+        click.echo(f"    now     {item.now or '(gone)'}")
     if show_all:
         for key, value in sorted(step.keyed.ingredients.items()):
             click.echo(f"  {key}: {value}")

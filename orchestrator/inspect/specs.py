@@ -17,24 +17,13 @@ from orchestrator.errors import SpecError
 from orchestrator.inspect.wheel import audit_wheel
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
 
     from orchestrator.audit.policy import Expectation
     from orchestrator.audit.report import SpecReport
-    from orchestrator.model.archvalues import Device, Entry
+    from orchestrator.model.archvalues import Device
 
 _INDEX_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*(\[[^\]]*\])?==\S+")
-
-
-def requested_images(entries: Iterable[Entry]) -> frozenset[str]:
-    """Return the names of the images that a request yields: 12.1a+PTX gives `sm_121a` and `compute_121a`."""
-    wanted: set[str] = set()
-    for entry in entries:
-        if entry.sass:
-            wanted.add(entry.arch.name)
-        if entry.ptx:
-            wanted.add(entry.arch.ptx_name)
-    return frozenset(wanted)
 
 
 def audit_spec(

@@ -36,7 +36,7 @@ def audit_wheel(
         path: the wheel.
         devices: the devices to serve, at least one.
         policy: what its modules must be; None for a stranger's wheel.
-        requested: names of the images that were asked for, such as `sm_121a`; see `requested_images`.
+        requested: names of the images that were asked for, such as `sm_121a`; see `image_names`.
         spec: how to call it in the report; otherwise its file name.
 
     Raises:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final, Literal
 from orchestrator.errors import ArchError
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Collection, Iterable, Mapping
 
 Suffix = Literal["", "a", "f"]
 """None; `a` one chip only; `f` the family of one major version."""
@@ -164,6 +164,12 @@ def jits_ptx(arch: Arch, device: Device, *, families: Mapping[int, Collection[De
     if arch.suffix == "f":
         return in_family(arch, device, families=families)
     return arch.device <= device
+
+
+def image_names(entries: Iterable[Entry]) -> tuple[str, ...]:
+    """Return what nvcc makes of these entries, sorted: `sm_121a` for SASS, `compute_121a` for PTX."""
+    names = {entry.arch.name for entry in entries if entry.sass}
+    return tuple(sorted(names | {entry.arch.ptx_name for entry in entries if entry.ptx}))
 
 
 def runs_on(entry: Entry) -> tuple[Device, ...]:

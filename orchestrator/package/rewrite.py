@@ -133,5 +133,5 @@ def _record_text(rows: list[tuple[str, str, str]], record: str) -> str:
 
 
 def epoch_of_commands() -> int:
-    """Return SOURCE_DATE_EPOCH for builds, in seconds: the caller's, or 1980-01-01, the oldest a zip can say."""
+    """Return SOURCE_DATE_EPOCH for builds, in seconds: the caller's, or 1980-01-01, the first day of zip."""
     return int(os.environ.get("SOURCE_DATE_EPOCH", "315532800"))

@@ -147,7 +147,11 @@ def provide_toolkit(
         )
         root = cuda_root(layer.site)
         if faults := examine(root, spec, facts).faults:
-            emit(Note("warning", f"the toolkit's wheels lack {_some(faults)}, which the stack names"))
+            raise ToolkitError(
+                f"the toolkit's wheels lack {', '.join(faults)}, which the stack names",
+                where=str(root),
+                hint="add what brings it to the stack's `toolkit.packages`, then `sparkbuild lock`",
+            )
     check_assembles(root, archs, identity=toolkit.identity, facts=facts, compiler=compiler)
     return root
 

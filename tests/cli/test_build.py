@@ -9,6 +9,7 @@ import zipfile
 from typing import TYPE_CHECKING
 
 import pytest
+from tinyproject import git
 
 if TYPE_CHECKING:
     from tinyproject import TinyProject
@@ -78,9 +79,7 @@ def test_what_changes_builds_again_and_why_names_it(tiny: TinyProject) -> None:
 
 def test_a_local_folder_takes_the_place_of_a_source(tiny: TinyProject) -> None:
     folder = tiny.root / "mine"
-    subprocess.run(
-        ["git", "-c", "protocol.file.allow=always", "clone", "-q", "--recursive", tiny.repository, folder], check=True
-    )
+    git(tiny.root, "clone", "-q", "--recursive", str(tiny.repository), str(folder))
     local = f"tiny-cuda={folder}"
     built = tiny.build("--source", local)["rows"][0]
     assert built["action"] == "built"
@@ -91,7 +90,14 @@ def test_a_local_folder_takes_the_place_of_a_source(tiny: TinyProject) -> None:
 
 
 def test_a_failing_build_shows_the_first_error_and_where_the_log_is(tiny: TinyProject) -> None:
-    broken = "Why: to fail.\n--- a/csrc/shift.cu\n+++ b/csrc/shift.cu\n@@ -1,1 +1,2 @@\n #include \"tinymath.cuh\"\n+int broken = no_such_name;\n"
+    broken = """\
+Why: to fail.
+--- a/csrc/shift.cu
++++ b/csrc/shift.cu
+@@ -1,1 +1,2 @@
+ #include "tinymath.cuh"
++int broken = no_such_name;
+"""
     tiny.add_patch(text=broken)
     ran = tiny.run("all", "--stack", "tiny")
     assert ran.code == 1
@@ -103,7 +109,15 @@ def test_a_failing_build_shows_the_first_error_and_where_the_log_is(tiny: TinyPr
 
 
 def test_a_patch_that_does_not_apply_leaves_the_tree_and_names_file_and_hunk(tiny: TinyProject) -> None:
-    tiny.add_patch(text="Why: drift.\n--- a/csrc/scale.cu\n+++ b/csrc/scale.cu\n@@ -1,1 +1,1 @@\n-#include \"other.cuh\"\n+#include \"x.cuh\"\n")
+    drifted = """\
+Why: drift.
+--- a/csrc/scale.cu
++++ b/csrc/scale.cu
+@@ -1,1 +1,1 @@
+-#include "other.cuh"
++#include "x.cuh"
+"""
+    tiny.add_patch(text=drifted)
     ran = tiny.run("all", "--stack", "tiny")
     assert ran.code == 1
     assert "0001-shift" in ran.err

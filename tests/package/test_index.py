@@ -47,7 +47,7 @@ def test_plain_pip_installs_that_very_wheel(tmp_path: Path, dist: Path) -> None:
     wheel = make_wheel(tmp_path / "w", "1.0+cu130.sm121a", content=b"ours = True\n")
     publish(dist, {ENTRY: hashed(wheel)})
     target = tmp_path / "site"
-    pip = [sys.executable, "-m", "pip", "install", "-q", "--no-deps", "--isolated", "--target", target]
+    pip = [sys.executable, "-m", "pip", "install", "-q", "--no-deps", "--isolated", "--target", str(target)]
     subprocess.run([*pip, "--index-url", (dist / "simple").as_uri(), "demo-pkg"], check=True)
     assert (target / "demo_pkg.py").read_bytes() == b"ours = True\n"
     assert (target / "demo_pkg-1.0+cu130.sm121a.dist-info").is_dir()
@@ -57,7 +57,17 @@ def test_pip_refuses_a_wheel_that_was_changed_in_the_folder(tmp_path: Path, dist
     wheel = make_wheel(tmp_path / "w", "1.0")
     publish(dist, {ENTRY: hashed(wheel)})
     make_wheel(dist, "1.0", content=b"evil = True\n")
-    pip = [sys.executable, "-m", "pip", "download", "-q", "--no-deps", "--isolated", "-d", tmp_path / "got"]
+    pip = [
+        sys.executable,
+        "-m",
+        "pip",
+        "download",
+        "-q",
+        "--no-deps",
+        "--isolated",
+        "-d",
+        str(tmp_path / "got"),
+    ]
     ran = subprocess.run(
         [*pip, "--index-url", (dist / "simple").as_uri(), "demo-pkg"], capture_output=True, check=False
     )

@@ -72,7 +72,10 @@ Upstream: none, the project is ours
 def git(folder: Path, *arguments: str) -> str:
     """Run git in a folder, with an identity and dates of its own."""
     environment = os.environ | {
-        **{f"GIT_{who}_{what}": "tiny@example.test" for who in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")},
+        **dict.fromkeys(
+            ("GIT_AUTHOR_NAME", "GIT_AUTHOR_EMAIL", "GIT_COMMITTER_NAME", "GIT_COMMITTER_EMAIL"),
+            "tiny@example.test",
+        ),
         "GIT_AUTHOR_DATE": "2026-01-01T00:00:00Z",
         "GIT_COMMITTER_DATE": "2026-01-01T00:00:00Z",
         "GIT_CONFIG_GLOBAL": "/dev/null",
