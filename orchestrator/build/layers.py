@@ -19,7 +19,8 @@ from orchestrator.build.merge import BUCKETS, merge
 from orchestrator.build.unpack import BLOCK, Inventory, make_read_only, read_inventory, unpack_wheel
 from orchestrator.errors import NoSpaceError, StoreError
 from orchestrator.report.events import Note, Progress
-from orchestrator.store.atomic import disk_errors, free_bytes, human_bytes, place_dir, temporary_dir
+from orchestrator.report.units import show_bytes
+from orchestrator.store.atomic import disk_errors, free_bytes, place_dir, temporary_dir
 from orchestrator.store.locks import key_lock
 from orchestrator.store.stamps import mark_used
 
@@ -160,7 +161,7 @@ def _unpack_missing(
     inventories = {wheel.sha256: read_inventory(paths[wheel.sha256]) for wheel in missing}
     wanted = sum(inventory.disk_bytes for inventory in inventories.values())
     _check_space(wanted, len(missing), home)
-    emit(Progress(label, f"unpacking {len(missing)} wheels, {human_bytes(wanted)}"))
+    emit(Progress(label, f"unpacking {len(missing)} wheels, {show_bytes(wanted)}"))
     stop = threading.Event()
 
     def work(item: tuple[str, Inventory]) -> None:
@@ -184,9 +185,9 @@ def _unpack_missing(
 def _check_space(wanted: int, count: int, home: Home) -> None:
     free = free_bytes(home.wheels)
     if free is not None and free < wanted + _SPARE:
-        short = human_bytes(max(BLOCK, wanted + _SPARE - free))
+        short = show_bytes(max(BLOCK, wanted + _SPARE - free))
         raise NoSpaceError(
-            f"unpacking {count} wheels needs {human_bytes(wanted)}, {human_bytes(free)} are free",
+            f"unpacking {count} wheels needs {show_bytes(wanted)}, {show_bytes(free)} are free",
             where=str(home.wheels),
             hint=f"free {short} (`sparkbuild store gc`), or let SPARKBUILD_HOME name a larger disk",
         )

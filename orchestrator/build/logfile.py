@@ -26,7 +26,7 @@ def trouble(log: Path, error: OSError) -> SparkbuildError:
         return NoSpaceError(
             f"no space left for the log ({error.strerror})",
             where=str(log),
-            hint="free some space, then run again",
+            hint="free some (`sparkbuild store gc`), then run again",
         )
     return MachineError(
         f"the log cannot be written: {error.strerror}",

@@ -10,6 +10,7 @@ from orchestrator.errors import UnknownNameError, UsageError
 from orchestrator.model.arch import Device, image_names, parse_request
 from orchestrator.model.catalog import Catalog
 from orchestrator.model.platform import Target
+from orchestrator.plan.fit import stack_graph
 from orchestrator.plan.key import MachineFacts
 from orchestrator.plan.planner import Past, PlanInputs, decide, keyed_steps
 from orchestrator.plan.steps import Estimate
@@ -94,8 +95,9 @@ def prepare(ask: Ask, home: Home, emit: Emit) -> Prepared:
         emit(Note("info", f"your own files take the place of built-in ones: {', '.join(replaced)}"))
     stack = catalog.stack(_stack_name(ask, catalog))
     target = Target.here()
-    lock = catalog.lock(stack.name, target)
     recipes = catalog.recipes(stack.components)
+    stack_graph(stack, recipes)  # mistakes in these come before those of a lock
+    lock = catalog.lock(stack.name, target)
     local = _own_folders(catalog, recipes) | _local_sources(ask.sources, recipes)
     facts = Facts(home.facts)
     compiler = host_compiler(facts)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from orchestrator.build import stages, verdict
 from orchestrator.build.provide import Provided, provide, timed
-from orchestrator.errors import AuditFailedError, MachineError, SparkbuildError
+from orchestrator.errors import AuditFailedError, InterruptedRunError, MachineError, SparkbuildError
 from orchestrator.package.index import entry_name, is_current, publish, read_listing
 from orchestrator.report.events import Note
 from orchestrator.report.tables import Row
@@ -97,7 +97,7 @@ class _Run:
                 self._reuse(step, offline=offline)
             else:
                 self._build(step)
-        except MachineError:
+        except (MachineError, InterruptedRunError):
             # A full disk or a missing tool is everybody's: nothing that follows would go better.
             raise
         except SparkbuildError as error:

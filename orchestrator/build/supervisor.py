@@ -22,7 +22,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from orchestrator.build import interrupt, logfile
-from orchestrator.errors import BuildFailedError, MachineError, SparkbuildError, ToolMissingError
+from orchestrator.errors import (
+    BuildFailedError,
+    MachineError,
+    NoSpaceError,
+    SparkbuildError,
+    ToolMissingError,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -240,6 +246,8 @@ class Running:
         where = str(self._log)
         if found:
             text, where = f"{text}: {found.text}", f"{where}:{found.number}"
+            if os.strerror(errno.ENOSPC) in found.text:
+                return NoSpaceError(text, where=where, hint="free some (`sparkbuild store gc`) and run again")
         return BuildFailedError(
             text, where=where, hint="the log holds the whole output, command and environment"
         )

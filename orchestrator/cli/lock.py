@@ -59,9 +59,12 @@ def command(
     Works for any platform and Python from any machine. Names and hashes come from the package index.
     """
     from orchestrator.model.catalog import Catalog
+    from orchestrator.plan.fit import stack_graph
 
     catalog = Catalog.default(ctx.find_root().params.get("recipes", ()))
     name = stack or catalog.default_stack()
+    value = catalog.stack(name)
+    stack_graph(value, catalog.recipes(value.components))
     targets = _targets(catalog, name, platform=platform, python=python, every=every)
     if check:
         for target in targets:

@@ -154,7 +154,7 @@ def _print_table(found: Sequence[Entry]) -> None:
     from rich.console import Console
     from rich.table import Table
 
-    from orchestrator.store.atomic import human_bytes
+    from orchestrator.report.units import show_bytes
 
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     for title in ("name", "version"):
@@ -169,7 +169,7 @@ def _print_table(found: Sequence[Entry]) -> None:
             table.add_row("?", "?", key, "", "", entry.verdict)
             continue
         manifest = entry.artifact.manifest
-        size = human_bytes(entry.artifact.size)
+        size = show_bytes(entry.artifact.size)
         table.add_row(manifest.name, manifest.version, key, size, _age(manifest.created), entry.verdict)
     Console(highlight=False, markup=False).print(table)
 
@@ -190,9 +190,9 @@ def _age(created: str) -> str:
 
 
 def _list_line(found: Sequence[Entry], root: str) -> str:
-    from orchestrator.store.atomic import human_bytes
+    from orchestrator.report.units import show_bytes
 
-    size = human_bytes(sum(entry.artifact.size for entry in found if entry.artifact))
+    size = show_bytes(sum(entry.artifact.size for entry in found if entry.artifact))
     lines = [f"{_count(len(found), 'artifact')}, {size}, in {root}"]
     broken = [entry for entry in found if entry.artifact is None]
     lines += [f"{entry.folder}: {entry.problem}" for entry in broken]
@@ -202,7 +202,7 @@ def _list_line(found: Sequence[Entry], root: str) -> str:
 
 
 def _verify_text(result: Verified, root: str) -> str:
-    from orchestrator.store.atomic import human_bytes
+    from orchestrator.report.units import show_bytes
 
     if not result.ok and not result.bad:
         return f"nothing to verify in {root}"
@@ -211,7 +211,7 @@ def _verify_text(result: Verified, root: str) -> str:
         + (f"  moved to {bad.moved_to}" if bad.moved_to else "  left where it is")
         for bad in result.bad
     ]
-    lines.append(f"{result.ok} intact ({human_bytes(result.bytes)}), {len(result.bad)} bad")
+    lines.append(f"{result.ok} intact ({show_bytes(result.bytes)}), {len(result.bad)} bad")
     if any(bad.moved_to for bad in result.bad):
         lines.append("what was moved is built or downloaded again when it is needed")
     elif result.bad:
@@ -220,14 +220,14 @@ def _verify_text(result: Verified, root: str) -> str:
 
 
 def _gc_text(result: Collected, root: str, *, dry_run: bool) -> str:
-    from orchestrator.store.atomic import human_bytes
+    from orchestrator.report.units import show_bytes
 
     if not result.items:
         return f"nothing to collect in {root}"
     lines = [
-        f"{human_bytes(item.bytes):>10}  {item.kind}/{item.name[:40]}  {item.why}" for item in result.items
+        f"{show_bytes(item.bytes):>10}  {item.kind}/{item.name[:40]}  {item.why}" for item in result.items
     ]
-    freed = human_bytes(result.bytes)
+    freed = show_bytes(result.bytes)
     things = _count(len(result.items), "thing")
     lines.append(f"would remove {things}, {freed}" if dry_run else f"removed {things}, {freed} freed")
     return "\n".join(lines)

@@ -259,8 +259,12 @@ class Catalog:
 
         value = self.stack(stack)
         path = self.lock_path(stack, target)
-        lock = load_lock(path)
         hint = f"`{lock_command(stack, target)}` makes it anew"
+        try:
+            lock = load_lock(path)
+        except LockError as error:
+            error.hint = hint
+            raise
         if (lock.stack, lock.platform, lock.python) != (stack, target.platform, target.python):
             raise LockError(
                 f"this lock is for stack {lock.stack}, {lock.platform} and Python {lock.python}, "

@@ -10,6 +10,7 @@ from orchestrator.model.arch import normal_form
 from orchestrator.model.dialects import env_value
 from orchestrator.model.when import resolved
 from orchestrator.plan.effective import effective
+from orchestrator.plan.fit import stack_graph
 from orchestrator.plan.graph import build_order, closure
 from orchestrator.plan.key import (
     Ingredients,
@@ -69,7 +70,7 @@ def keyed_steps(inputs: PlanInputs, names: Collection[str]) -> tuple[KeyedStep, 
     for name in names:
         if name not in stack.components:
             raise UnknownNameError(f"recipe in stack {stack.name}", name, stack.components)
-    graph = {name: _needs(inputs, name) for name in stack.components}
+    graph = stack_graph(stack, inputs.recipes)
     taken = closure(graph, names or graph)
     steps: dict[str, KeyedStep] = {}
     for name in build_order({name: graph[name] for name in taken}):
@@ -84,20 +85,6 @@ def keyed_steps(inputs: PlanInputs, names: Collection[str]) -> tuple[KeyedStep, 
     return tuple(steps.values())
 
 
-def _needs(inputs: PlanInputs, name: str) -> tuple[str, ...]:
-    """Return what a component needs, to build or to run; a prebuilt one brings its own."""
-    if inputs.stack.components[name].prebuilt:
-        return ()
-    needs = inputs.recipes[name].needs
-    for need in (*needs.build, *needs.run):
-        if need not in inputs.stack.components:
-            raise RecipeError(
-                f"{name} needs {need}, which stack {inputs.stack.name} does not have",
-                hint=f"add {need} to the stack's components",
-            )
-    return tuple(dict.fromkeys((*needs.build, *needs.run)))
-
-
 def _keyed(inputs: PlanInputs, name: str, needs: tuple[str, ...], done: Mapping[str, KeyedStep]) -> KeyedStep:
     recipe, component = inputs.recipes[name], inputs.stack.components[name]
     locked = inputs.lock.components[name]
@@ -106,11 +93,6 @@ def _keyed(inputs: PlanInputs, name: str, needs: tuple[str, ...], done: Mapping[
         if locked.prebuilt is None:
             raise RecipeError(f"the lock holds no prebuilt wheel of {name}")
         return replace(step, key=locked.prebuilt.sha256)
-    if recipe.build is None:
-        raise RecipeError(
-            f"{name} has no build section, so it can only be taken prebuilt",
-            hint=f"say `prebuilt: true` for {name} in stack {inputs.stack.name}",
-        )
     chosen = effective(inputs.arch, recipe.applies, where=f"recipe {name}")
     missing = [need for need in needs if done[need].kind == "not-applicable"]
     if not chosen.entries or missing:

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import hashlib
 import os
 import re
-import shutil
 from typing import TYPE_CHECKING
 
-from orchestrator.errors import MismatchError, NoSpaceError
+from orchestrator.errors import MismatchError
+from orchestrator.store.atomic import free_bytes, no_space, sha256_file
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -34,17 +33,6 @@ def telling_full(where: Path) -> Iterator[None]:
         raise no_space(where) from error
 
 
-def no_space(where: Path, *, needed: int | None = None) -> NoSpaceError:
-    """Return the error for a disk that is full, or has less than `needed` bytes."""
-    free = shutil.disk_usage(_existing(where)).free
-    wants = f", and {needed / 2**30:.1f} GiB are needed" if needed is not None else ""
-    return NoSpaceError(
-        f"the disk is full: {free / 2**30:.1f} GiB free{wants}",
-        where=str(where),
-        hint="`sparkbuild store gc` frees what no stack uses; SPARKBUILD_HOME may name another disk",
-    )
-
-
 def need_space(where: Path, size: int) -> None:
     """Refuse to begin what cannot end.
 
@@ -55,14 +43,9 @@ def need_space(where: Path, size: int) -> None:
     Raises:
         NoSpaceError: fewer than `size` bytes are free.
     """
-    if shutil.disk_usage(_existing(where)).free < size:
+    free = free_bytes(where)
+    if free is not None and free < size:
         raise no_space(where, needed=size)
-
-
-def sha256_of(path: Path) -> str:
-    """Return the sha256 of a file's bytes, in hex."""
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def verify(path: Path, file: LockedFile, *, came_from: str) -> None:
@@ -72,7 +55,7 @@ def verify(path: Path, file: LockedFile, *, came_from: str) -> None:
         MismatchError: size or sha256 differ; says what was expected and what was found.
     """
     size = path.stat().st_size
-    found = sha256_of(path)
+    found = sha256_file(path)
     if (size, found) != (file.size, file.sha256):
         raise MismatchError(
             f"{file.file} is not the one in the lock: expected sha256 {file.sha256} ({file.size} bytes), "
@@ -117,7 +100,3 @@ def keep(path: Path, home: Home, file: LockedFile) -> Path:
         os.fsync(written.fileno())
     path.replace(place)
     return place
-
-
-def _existing(path: Path) -> Path:
-    return next(parent for parent in (path, *path.parents) if parent.exists())

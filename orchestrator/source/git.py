@@ -9,17 +9,17 @@ from __future__ import annotations
 import hashlib
 import os
 import re
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from orchestrator.errors import MismatchError, OfflineError, SourceError, ToolMissingError
 from orchestrator.report.events import Progress, silent
-from orchestrator.source import disk
 from orchestrator.source.child import run_child
 from orchestrator.source.index import redacted
+from orchestrator.store.atomic import free_bytes, no_space
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from pathlib import Path
 
     from orchestrator.report.events import Emit
     from orchestrator.source.child import Finished
@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 
 _COMMIT = re.compile(r"[0-9a-f]{40}")
 _NOT_FOUND = 127
+_NOTHING = 64 << 10
+"""Bytes; a disk with less is full."""
 # What a git that calls us (a hook, an alias) says of its own repository.
 _FOREIGN = frozenset(
     {
@@ -92,8 +94,11 @@ def asked(*arguments: str, repository: Path, extra: Mapping[str, str] | None = N
     """
     finished = git(*arguments, repository=repository, extra=extra)
     if finished.returncode != 0:
-        if "No space left on device" in finished.stderr:
-            raise disk.no_space(repository)
+        # Not all commands of git pass on why a file could not be written.
+        written = Path((extra or {}).get("GIT_WORK_TREE", repository))
+        free = free_bytes(written)
+        if "No space left on device" in finished.stderr or (free is not None and free < _NOTHING):
+            raise no_space(written)
         raise SourceError(
             f"git {arguments[0]} failed: {_last(finished)}",
             where=str(repository),
@@ -194,7 +199,7 @@ def _ref(commit: str) -> str:
 
 def _failed(finished: Finished, url: str, commit: str, mirror: Path) -> SourceError:
     if "No space left on device" in finished.stderr:
-        raise disk.no_space(mirror.parent)
+        raise no_space(mirror.parent)
     return SourceError(
         f"commit {commit} could not be fetched: {_last(finished)}",
         where=redacted(url),

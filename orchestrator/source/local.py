@@ -18,6 +18,7 @@ from orchestrator.errors import SourceError, ToolMissingError
 from orchestrator.source import disk
 from orchestrator.source.git import git
 from orchestrator.source.tree import refuse_links_out, settle
+from orchestrator.store.atomic import sha256_file
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -96,7 +97,7 @@ def _digest(root: Path, names: list[str]) -> str:
         if stat.S_ISLNK(mode):
             kind, content = b"link", hashlib.sha256(os.fsencode(path.readlink())).hexdigest()
         elif stat.S_ISREG(mode):
-            kind, content = b"run" if mode & stat.S_IXUSR else b"file", disk.sha256_of(path)
+            kind, content = b"run" if mode & stat.S_IXUSR else b"file", sha256_file(path)
         else:
             raise SourceError(
                 f"{name} is no file, folder or link",

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from orchestrator.errors import LockError, RecipeError, near_miss
+from orchestrator.errors import LockError, RecipeError
 from orchestrator.model.lock import Lock, LockedComponent, LockedFile, LockedSource
 from orchestrator.model.lockinputs import lock_inputs, locked_sources
 from orchestrator.model.when import requirements
@@ -65,7 +65,7 @@ def make_lock(
     """Resolve a stack for one platform and Python. Needs the network; runs no project's code.
 
     Args:
-        stack: the stack.
+        stack: the stack, checked by `plan.fit.stack_graph`.
         recipes: at least the recipes of its components, by name.
         target: the platform and Python.
         home: where repositories are mirrored, to see their submodules.
@@ -77,7 +77,6 @@ def make_lock(
         LockError: no versions go together, or something has no wheel, sdist or sha256 for this target.
         SourceError: an index, archive or repository cannot be had.
     """
-    check_components(stack, recipes)
     work = _Work(target=target, config=config or index_config(), home=home, emit=emit)
     pins = {
         name: f"{recipes[name].wheel_name}=={component.version}"
@@ -102,27 +101,6 @@ def make_lock(
         toolkit=work.solve(packages, constraints=shared, what="toolkit"),
         components=components,
     )
-
-
-def check_components(stack: Stack, recipes: Mapping[str, Recipe]) -> None:
-    """Check that stack and recipes fit: what is built can be, and commits are those of git sources.
-
-    Raises:
-        RecipeError: names the component and what to write where.
-    """
-    for name, component in stack.components.items():
-        recipe = recipes[name]
-        where = f"stack {stack.name}, component {name}"
-        if not component.prebuilt and recipe.build is None:
-            raise RecipeError(
-                "its recipe has no `build`", where=where, hint="say `prebuilt: true` in the stack"
-            )
-        git = [source for source, value in recipe.sources.items() if value.git is not None]
-        for source in component.commits:
-            if source not in git:
-                guess = near_miss(source, git)
-                hint = f"did you mean {guess}?" if guess else f"git sources: {', '.join(git) or 'none'}"
-                raise RecipeError(f"a commit for {source!r}, no git source of it", where=where, hint=hint)
 
 
 def _prebuilt(

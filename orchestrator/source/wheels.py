@@ -14,6 +14,7 @@ from orchestrator.report.events import Progress, silent
 from orchestrator.source import disk
 from orchestrator.source.child import run_child
 from orchestrator.source.pipconfig import PIP
+from orchestrator.store.atomic import no_space
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -159,7 +160,7 @@ def _take(batch: Sequence[LockedFile], folder: Path, home: Home) -> None:
 def _told(text: str, returncode: int, batch: Sequence[LockedFile], folder: Path) -> Exception:
     """Return what pip's output means."""
     if "No space left on device" in text or "Disk quota exceeded" in text:
-        return disk.no_space(folder.parent, needed=2 * sum(file.size for file in batch))
+        return no_space(folder.parent, needed=2 * sum(file.size for file in batch))
     expected = re.search(r"Expected sha256 +([0-9a-f]{64})", text)
     got = re.search(r"Got +([0-9a-f]{64})", text)
     if expected and got:

@@ -13,13 +13,14 @@ import os
 import secrets
 import shutil
 from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from orchestrator.errors import NoSpaceError, StoreError
+from orchestrator.report.units import show_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
 TEMPORARY_MARK = ".tmp-"
 _FULL = (errno.ENOSPC, errno.EDQUOT)
@@ -47,28 +48,23 @@ def free_bytes(path: Path) -> int | None:
     return None
 
 
-def human_bytes(count: int) -> str:
-    """Return a size with a unit that people read: `0 B`, `3.1 GiB`."""
-    size = float(count)
-    for unit in ("B", "KiB", "MiB", "GiB"):
-        if size < 1024:  # noqa: PLR2004 - the step between the units
-            return f"{size:.0f} {unit}" if unit == "B" else f"{size:.1f} {unit}"
-        size /= 1024
-    return f"{size:.1f} TiB"
+def no_space(where: Path | str, *, needed: int | None = None, quota: bool = False) -> NoSpaceError:
+    """Return the error for a disk, or a quota, that is full or would be with `needed` bytes more."""
+    free = free_bytes(Path(where))
+    left = "" if free is None else f": {show_bytes(free)} free"
+    wants = "" if needed is None else f", {show_bytes(needed)} needed"
+    return NoSpaceError(
+        f"no space left{' (quota)' if quota else ''}{left}{wants}",
+        where=str(where),
+        hint="`sparkbuild store gc` frees what was not used lately; SPARKBUILD_HOME names another disk",
+    )
 
 
 def disk_error(error: OSError, path: Path) -> StoreError | NoSpaceError:
     """Turn what the system said about writing at `path` into an error that says what to do."""
     where = str(error.filename or path)
     if error.errno in _FULL:
-        free = free_bytes(path)
-        quota = " (quota)" if error.errno == errno.EDQUOT else ""
-        left = "" if free is None else f", {human_bytes(free)} free"
-        return NoSpaceError(
-            f"no space left{quota}{left}",
-            where=where,
-            hint="`sparkbuild store gc` frees what was not used lately; SPARKBUILD_HOME names another disk",
-        )
+        return no_space(where, quota=error.errno == errno.EDQUOT)
     if error.errno in _DENIED:
         what = "the file system is read-only" if error.errno == errno.EROFS else "permission denied"
         return StoreError(

@@ -256,7 +256,7 @@ def test_two_at_once_make_one_layer(tmp_path: Path, home: Home) -> None:
 
 def test_kills_leave_temporaries_only(tmp_path: Path, home: Home) -> None:
     wheels = make_wheels(tmp_path, 6, 120)
-    moments = random.Random(20261201)  # noqa: S311 - moments, not secrets
+    moments = random.Random(20261201)
     unfinished = 0
     for _ in range(12):
         process = child(home, wheels, tmp_path)

@@ -10,8 +10,8 @@ import pytest
 from devicefiles import EXPECTED, FOLDER, data
 
 from orchestrator.errors import SpecError
-from orchestrator.inspect.specs import audit_spec, requested_images
-from orchestrator.model.arch import Device, parse_request
+from orchestrator.inspect.specs import audit_spec
+from orchestrator.model.arch import Device
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -80,8 +80,3 @@ def test_what_cannot_hold_device_code(tmp_path: Path) -> None:
     for name in ("a.py", "pipe"):
         with pytest.raises(SpecError):
             audit_spec(str(tmp_path / name), devices=[SPARK])
-
-
-def test_requested_images() -> None:
-    entries = parse_request("12.0f;12.1a+PTX;compute_90").entries
-    assert requested_images(entries) == {"sm_120f", "sm_121a", "compute_121a", "compute_90"}

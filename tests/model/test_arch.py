@@ -19,6 +19,7 @@ from orchestrator.model.arch import (
     Device,
     Entry,
     devices_served,
+    image_names,
     parse_arch,
     parse_request,
     runs_on,
@@ -257,3 +258,8 @@ def test_with_a_device_something_always_runs_there(chosen: list[Entry], device: 
         return
     assert any(device in runs_on(entry) for entry in request.entries)
     assert request.entries == parse_request(text).entries
+
+
+def test_image_names() -> None:
+    entries = parse_request("12.0f;12.1a+PTX;compute_90").entries
+    assert set(image_names(entries)) == {"sm_120f", "sm_121a", "compute_121a", "compute_90"}

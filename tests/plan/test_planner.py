@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import msgspec
 import pytest
-from samples import KERNELS, LOCK, STACK, plan_inputs, with_recipe
+from samples import KERNELS, LOCK, plan_inputs, with_recipe
 
 from orchestrator.errors import ArchError, NotApplicableError, RecipeError, UnknownNameError
 from orchestrator.model.arch import parse_request
 from orchestrator.model.recipe import ArchUse
-from orchestrator.model.stack import Component
 from orchestrator.plan.planner import Past, PlanInputs, decide, keyed_steps
 from orchestrator.plan.steps import Estimate, Plan
 
@@ -140,18 +139,6 @@ def test_many_changes_are_counted() -> None:
     inputs = plan_inputs()
     last = {"kernels": Past({"a": "1", "b": "1", "c": "1", "d": "1"})}
     assert planned(inputs, last=last).step("kernels").why.count(";") == 3
-
-
-def test_a_need_outside_the_stack_and_a_recipe_that_cannot_build_are_named() -> None:
-    lonely = msgspec.structs.replace(STACK, components={"kernels": Component(version="1.0")})
-    with pytest.raises(RecipeError, match="kernels needs pytorch, which stack demo does not have"):
-        planned(plan_inputs(stack=lonely))
-    built = msgspec.structs.replace(
-        STACK, components=STACK.components | {"pytorch": Component(version="2.14.1")}
-    )
-    with pytest.raises(RecipeError) as caught:
-        planned(plan_inputs(stack=built))
-    assert "prebuilt: true" in str(caught.value)
 
 
 def test_a_source_that_the_lock_lacks_is_named() -> None:

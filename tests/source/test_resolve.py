@@ -18,7 +18,7 @@ from orchestrator.model.platform import Target
 from orchestrator.model.recipe import Build, Recipe, Source, Variant, When
 from orchestrator.model.stack import Component, Stack, Toolkit
 from orchestrator.source.pipconfig import IndexConfig
-from orchestrator.source.resolve import check_components, make_lock
+from orchestrator.source.resolve import make_lock
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -273,18 +273,6 @@ def test_a_local_folder_has_nothing_to_lock(shelf: Shelf, home: Home) -> None:
     stack, recipes = one_source(Source(local="../vec"))
     source = locked(shelf, home, stack=stack, recipes=recipes).components["vec"].sources["main"]
     assert (source.file, source.commit) == (None, None)
-
-
-def test_stack_and_recipes_must_fit() -> None:
-    stack, recipes = one_source(Source(git="https://example.org/x"))
-    check_components(stack, recipes)
-    built = msgspec.structs.replace(STACK, components={"pytorch": Component(version="1")})
-    with pytest.raises(RecipeError, match="has no `build`"):
-        check_components(built, RECIPES)
-    stack, recipes = one_source(Source(git="https://example.org/x"), commits={"mian": "1" * 40})
-    with pytest.raises(RecipeError, match="no git source") as caught:
-        check_components(stack, recipes)
-    assert caught.value.hint == "did you mean main?"
 
 
 def test_a_git_source_needs_a_commit(shelf: Shelf, home: Home) -> None:

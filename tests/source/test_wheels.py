@@ -14,9 +14,9 @@ import pytest
 from processes import survivors, wait_for_count
 from source_help import locked, make_wheel, send, served
 
-from orchestrator.errors import MismatchError, OfflineError, SourceError
+from orchestrator.errors import MismatchError, NoSpaceError, OfflineError, SourceError
 from orchestrator.report.events import Event, Progress
-from orchestrator.source import disk, wheels
+from orchestrator.source import wheels
 from orchestrator.source.index import index_config
 from orchestrator.source.wheels import fetch_wheels
 
@@ -125,7 +125,7 @@ def test_what_pip_says_of_a_full_disk(home: Home, tmp_path: Path) -> None:
     text = "ERROR: Could not install packages due to an OSError: [Errno 28] No space left on device"
     home.downloads.mkdir(parents=True)
     error = wheels._told(text, 1, [locked(make_wheel(tmp_path, "demo"))], home.downloads / ".pip-x")
-    assert isinstance(error, type(disk.no_space(home.root)))
+    assert isinstance(error, NoSpaceError)
 
 
 def test_pip_dies_with_us_and_the_next_run_cleans_up(

@@ -77,7 +77,7 @@ def test_readers_see_the_former_bytes_or_the_new_ones(home: Home) -> None:
 @pytest.mark.parametrize(
     ("number", "kind", "text"),
     [
-        (errno.ENOSPC, NoSpaceError, "no space left, "),
+        (errno.ENOSPC, NoSpaceError, "no space left: .* free"),
         (errno.EDQUOT, NoSpaceError, "quota"),
         (errno.EROFS, StoreError, "read-only"),
         (errno.EACCES, StoreError, "permission denied"),
@@ -163,14 +163,6 @@ def test_a_long_name_still_has_a_temporary(tmp_path: Path) -> None:
     path = tmp_path / ("n" * 255)
     atomic.write_bytes(path, b"x")
     assert path.read_bytes() == b"x"
-
-
-@pytest.mark.parametrize(
-    ("count", "text"),
-    [(0, "0 B"), (1023, "1023 B"), (1024, "1.0 KiB"), (3 * 2**30, "3.0 GiB"), (2**41, "2.0 TiB")],
-)
-def test_sizes_for_people(count: int, text: str) -> None:
-    assert atomic.human_bytes(count) == text
 
 
 def test_sha256(tmp_path: Path) -> None:

@@ -23,7 +23,7 @@ KILLS = 32
 
 
 def test_kills_at_random_moments(home: Home, tmp_path: Path) -> None:
-    dice = random.Random(2026)  # noqa: S311 - when to kill
+    dice = random.Random(2026)
     heard = Heard()
     store = Store(home, heard)
     for turn in range(KILLS):

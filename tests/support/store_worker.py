@@ -35,7 +35,7 @@ def say(text: str) -> None:
 
 def churn(home: Home, seed: str, *keys: str) -> None:
     """Do everything that a store can, for ever."""
-    dice = random.Random(seed)  # noqa: S311 - which operation comes next
+    dice = random.Random(seed)
     store = Store(home)
     with tempfile.TemporaryDirectory(dir=home.root.parent) as folder:
         say("ready")
