@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import click
 
-from orchestrator.cli.options import ask_from, lines, what_to_plan
+from orchestrator.cli.options import ask_from, json_option, lines, print_json, what_to_plan
 
 
 @click.command("fetch")
 @click.argument("names", nargs=-1, metavar="[all|RECIPE...]")
 @what_to_plan
 @click.option("--offline", is_flag=True, help="Use no network; name what is missing.")
+@json_option
 @click.pass_context
 def command(
     ctx: click.Context,
@@ -22,6 +23,7 @@ def command(
     sources: tuple[str, ...],
     *,
     offline: bool,
+    as_json: bool,
 ) -> None:
     """Download and verify sources, toolkit and build requirements, so that a build needs no network."""
     from orchestrator.build.interrupt import interruptible
@@ -32,8 +34,28 @@ def command(
 
     ask = ask_from(ctx, names=names, arch=arch, device=device, stack=stack, cuda=cuda, sources=sources)
     emit = lines()
-    with interruptible(), Session.opened(Home.default(), emit) as session:
-        prepared = prepare(ask, session.home, emit)
-        provided = provide(prepared, prepared.plan.builds, session, offline=offline)
+    try:
+        with interruptible(), Session.opened(Home.default(), emit) as session:
+            prepared = prepare(ask, session.home, emit)
+            provided = provide(prepared, prepared.plan.builds, session, offline=offline)
+    finally:
         emit.close()
-    click.echo(f"everything is here: {len(provided.sources)} sources, {len(provided.layers)} layers")
+    if as_json:
+        print_json(
+            {
+                "schema": "sparkbuild.fetch/1",
+                "stack": prepared.plan.stack,
+                "toolkit": str(provided.toolkit) if provided.toolkit else None,
+                "sources": [
+                    {"recipe": recipe, "source": source, "digest": fetched.digest}
+                    for (recipe, source), fetched in provided.sources.items()
+                ],
+                "layers": {name: [str(path) for path in paths] for name, paths in provided.layers.items()},
+            }
+        )
+        return
+    if not prepared.plan.builds:
+        click.echo("nothing to fetch: everything was built before from the same ingredients")
+        return
+    layers = {path for paths in provided.layers.values() for path in paths}
+    click.echo(f"all is here: {len(provided.sources)} sources, {len(layers)} layers of packages")

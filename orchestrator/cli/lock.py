@@ -58,8 +58,11 @@ def command(
 
     Works for any platform and Python from any machine. Names and hashes come from the package index.
     """
+    from orchestrator.build.interrupt import interruptible
     from orchestrator.model.catalog import Catalog
     from orchestrator.plan.fit import stack_graph
+    from orchestrator.store.home import Home
+    from orchestrator.store.lease import Lease
 
     catalog = Catalog.default(ctx.find_root().params.get("recipes", ()))
     name = stack or catalog.default_stack()
@@ -73,7 +76,8 @@ def command(
         text = [f"{name} {target.tag}: up to date" for target in targets]
     else:
         folder = output or own_folder(catalog, name)
-        made = [_make(catalog, name, target, folder) for target in targets]
+        with interruptible(), Lease(Home.default()):  # gc leaves alone what is being downloaded
+            made = [_make(catalog, name, target, folder) for target in targets]
         reports = [_report(name, each) for each in made]
         text = [line for each in made for line in _lines(each)]
     if as_json:

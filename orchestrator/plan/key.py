@@ -96,7 +96,7 @@ def build_ingredients(
         }
         if place:
             found[f"source {name} place"] = json.dumps(place, sort_keys=True)
-    found |= {f"patch {i:02d} {name}": value for i, (name, value) in enumerate(patch_digests.items())}
+    found |= {f"patch {name}": f"{value} #{i}" for i, (name, value) in enumerate(patch_digests.items(), 1)}
     found |= {f"env {name}": value for name, value in build.env.items()}
     found |= {f"config {name}": value for name, value in build.config_settings.items()}
     found |= {f"requires {item.name}": f"{item.version} {item.sha256}" for item in locked.requires}

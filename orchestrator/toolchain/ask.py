@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import subprocess
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -47,27 +46,45 @@ def ask(argv: Sequence[str | Path], *, cwd: Path | None = None, timeout_s: float
         ToolMissingError: there is no such program, or it cannot be run.
         MachineError: it did not end in time.
     """
+    import sh
+
     environment = {name: os.environ[name] for name in _PASSED if name in os.environ}
     command = [str(part) for part in argv]
     try:
-        done = subprocess.run(
-            command,
-            cwd=cwd,
-            env=environment | {"LC_ALL": "C"},
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            timeout=timeout_s,
-            check=False,
+        done = sh.Command(command[0])(
+            *command[1:],
+            _cwd=str(cwd) if cwd else None,
+            _env=environment | {"LC_ALL": "C"},
+            _in="",
+            _tty_in=False,  # some tools colour and wrap what they say to a terminal
+            _tty_out=False,
+            _err_to_out=True,
+            _ok_code=list(range(256)),
+            _timeout=timeout_s,
+            _return_cmd=True,
         )
-    except subprocess.TimeoutExpired as error:
+    except sh.TimeoutException as error:
         raise MachineError(
-            f"no answer within {timeout_s:.0f} s: {' '.join(command)}",
+            f"no answer within {timeout_s:g} s: {' '.join(command)}",
             where=command[0],
             hint="run the command by hand; a hanging file system or a wrapper may be the cause",
         ) from error
-    except OSError as error:
+    except sh.SignalException as error:
+        return Answer(error.exit_code, error.stdout.decode("utf-8", errors="replace"))
+    except sh.CommandNotFound as error:
         raise ToolMissingError(
-            f"cannot be run: {error.strerror}", where=command[0], hint="install it, or name another one"
+            "there is no such program, or it may not be run",
+            where=command[0],
+            hint="install it, or name another one",
         ) from error
-    return Answer(done.returncode, done.stdout.decode("utf-8", errors="replace"))
+    except (sh.ForkException, OSError) as error:
+        raise ToolMissingError(
+            f"cannot be run: {_reason(error)}", where=command[0], hint="install it, or name another one"
+        ) from error
+    return Answer(done.exit_code, done.stdout.decode("utf-8", errors="replace"))
+
+
+def _reason(error: Exception) -> str:
+    """Return why a program does not start; the library tells it with a traceback of its own."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return lines[-1] if lines else type(error).__name__

@@ -35,7 +35,7 @@ def test_bytes_that_are_no_text_do_no_harm(tmp_path: Path) -> None:
 
 
 def test_a_tool_that_is_not_there(tmp_path: Path) -> None:
-    with pytest.raises(ToolMissingError, match="No such file") as caught:
+    with pytest.raises(ToolMissingError, match="no such program") as caught:
         ask([tmp_path / "none"])
     assert caught.value.exit_code == 4
     (tmp_path / "data").write_text("no program")
@@ -44,7 +44,7 @@ def test_a_tool_that_is_not_there(tmp_path: Path) -> None:
 
 
 def test_a_tool_that_hangs() -> None:
-    with pytest.raises(MachineError, match="no answer within 0 s"):
+    with pytest.raises(MachineError, match="no answer within 0.3 s"):
         ask([sys.executable, "-c", "import time; time.sleep(60)"], timeout_s=0.3)
 
 
