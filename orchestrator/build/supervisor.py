@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 GUARDIAN = Path(__file__).with_name("guardian.py")
 JOIN_LIMIT_S = 12.0
 """A little more than the guardian's own limit."""
+STILL_EVERY_S = 1.0
 LINE_EVERY_S = 0.2
 """How often `on_line` is called at most."""
 LOOK_EVERY_S = 0.5
@@ -118,7 +119,8 @@ class Running:
 
         Args:
             timeout_s: seconds since its start after which it is stopped.
-            on_line: called with the newest whole line of its output, at most five times a second.
+            on_line: called with the newest whole line of its output, at most five times a second; while nothing
+                comes, once a second with the same one, so that a display can show that time goes on.
             check: raise when it fails; otherwise the caller looks at `returncode`.
 
         Raises:
@@ -160,6 +162,7 @@ class Running:
 
     def _follow(self, deadline: float | None, on_line: Callable[[str], None] | None) -> dict[str, Any] | None:
         """Return the guardian's last word, None when it died without one; _TimeUpError after `deadline`."""
+        newest, told = "", self._begin
         poll = select.poll()
         poll.register(self._control, select.POLLIN)
         while True:
@@ -169,8 +172,11 @@ class Running:
             ready = poll.poll(step * 1000 + 1)
             if on_line is not None:
                 self._seen, line = logfile.newest_line(self._log, self._seen)
-                if line is not None:
-                    on_line(line)
+                now = time.monotonic()
+                if line is not None or now - told >= STILL_EVERY_S:
+                    newest, told = newest if line is None else line, now
+                    if newest:
+                        on_line(newest)
             if ready:
                 data = self._receive()
                 if not data:

@@ -86,6 +86,15 @@ class TestOutput:
         assert told == sorted(set(told), key=lambda line: int(line.split()[1]))
         assert told[-1] == "line 40"
 
+    def test_a_silent_command_shows_that_time_goes_on(self, bench: Any) -> None:
+        told: list[str] = []
+        script = "echo begun; sleep 2.6"
+        supervisor.run(
+            ["sh", "-c", script], cwd=bench.folder, env=bench.env, log=bench.log, on_line=told.append
+        )
+        assert set(told) == {"begun"}
+        assert 2 <= len(told) <= 4
+
     def test_what_a_listener_raises_ends_the_command(self, bench: Any) -> None:
         def refuse(line: str) -> None:
             raise LookupError(line)

@@ -44,7 +44,7 @@ def test_a_tool_that_is_not_there(tmp_path: Path) -> None:
 
 
 def test_a_tool_that_hangs() -> None:
-    with pytest.raises(MachineError, match="no answer within 0.3 s"):
+    with pytest.raises(MachineError, match=r"no answer within 0\.3 s"):
         ask([sys.executable, "-c", "import time; time.sleep(60)"], timeout_s=0.3)
 
 
