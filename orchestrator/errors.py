@@ -2,7 +2,7 @@
 
 Exit codes: 0 done; 1 a build, patch or smoke test failed; 2 bad arguments, recipe, or lock mismatch;
 3 an audit failed or a SPEC could not be read; 4 the machine is not fit; 5 a source could not be had or
-verified; 6 deadline reached, state kept; 130 and 143 interrupted.
+verified; 6 deadline reached, state kept; 70 a bug of ours; 130 and 143 interrupted.
 """
 
 from __future__ import annotations
@@ -63,12 +63,6 @@ class TorchReplacedError(BuildFailedError):
     """A command changed the torch that the lock names."""
 
     code = "torch-replaced"
-
-
-class StoreError(SparkbuildError):
-    """The store could not be read or written in a way that no other class names."""
-
-    code = "store"
 
 
 # --- 2: bad arguments, recipe or lock ------------------------------------------------------------
@@ -167,6 +161,13 @@ class ToolkitError(MachineError):
     """A CUDA toolkit that does not serve: version, headers, libraries or arch."""
 
     code = "toolkit"
+
+
+class StoreError(SparkbuildError):
+    """The store could not be read or written in a way that no other class names."""
+
+    exit_code = 4
+    code = "store"
 
 
 class NoSpaceError(MachineError):

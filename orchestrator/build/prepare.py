@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -86,6 +87,8 @@ def prepare(ask: Ask, home: Home, emit: Emit) -> Prepared:
             "no arch: nothing is built for a GPU that nobody named",
             hint="add --arch 12.1a for a DGX Spark; others: nvidia-smi --query-gpu=compute_cap --format=csv",
         )
+    with suppress(OSError):  # where nothing can be written, a plan is merely slower
+        home.claim()
     device = Device.parse(ask.device) if ask.device else None
     arch = parse_request(ask.arch, device)
     for note in arch.notes:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from orchestrator.build import stages, verdict
 from orchestrator.build.provide import Provided, provide, timed
 from orchestrator.errors import AuditFailedError, InterruptedRunError, MachineError, SparkbuildError
-from orchestrator.package.index import entry_name, is_current, publish, read_listing
+from orchestrator.package.index import check_folder, entry_name, is_current, publish, read_listing
 from orchestrator.report.events import Note
 from orchestrator.report.tables import Row
 from orchestrator.store.atomic import sha256_file
@@ -56,6 +56,7 @@ def carry_out(prepared: Prepared, session: Session, *, dist: Path, offline: bool
         SourceError and its kin (5), MachineError and its kin (4): before anything is built.
         InterruptedRunError: a signal came; what was finished is kept.
     """
+    check_folder(dist / prepared.stack.name)
     run = _Run(prepared, session, dist / prepared.stack.name)
     session.lease.use("artifacts", [step.keyed.key for step in prepared.plan.steps if step.keyed.key])
     run.provided = provide(prepared, prepared.plan.builds, session, offline=offline)

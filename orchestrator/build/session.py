@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from orchestrator.store.artifacts import Store
-from orchestrator.store.atomic import remove_tree
+from orchestrator.store.atomic import disk_errors, remove_tree
 from orchestrator.store.facts import Facts
 from orchestrator.store.lease import Lease
 
@@ -37,6 +37,8 @@ class Session:
         Raises:
             StoreError, NoSpaceError: the state folder cannot be written.
         """
+        with disk_errors(home.root):
+            home.claim()
         with Lease(home) as lease:
             session = cls(home, Store(home, emit), Facts(home.facts), lease, emit)
             try:

@@ -289,29 +289,40 @@ def _finish(step: Step, prepared: Prepared, outputs: Sequence[Path], finished: P
         torch=torch,
         arches=tuple(entry.arch.name for entry in step.keyed.entries),
     )
+    _check_claims(step, [output for output in outputs if output.suffix == ".whl"])
     wheels = []
     for output in outputs:
         if output.suffix == ".whl":
-            _check_claim(step, output)
             wheels.append(finish_wheel(output, local=local, epoch=epoch_of_commands(), out=finished))
         else:
             wheels.append(Path(shutil.copy2(output, finished / PurePosixPath(output.name))))
     return tuple(wheels)
 
 
-def _check_claim(step: Step, wheel: Path) -> None:
-    """See that a wheel has the version that the stack pins: a wrong one means a wrong source."""
+def _check_claims(step: Step, wheels: Sequence[Path]) -> None:
+    """See that the wheels are what the stack pins: another name or version means another source."""
     from packaging.utils import InvalidWheelFilename, canonicalize_name, parse_wheel_filename
     from packaging.version import Version
 
-    try:
-        name, version, _, _ = parse_wheel_filename(wheel.name)
-    except InvalidWheelFilename as error:
-        raise BuildFailedError(f"the build made {wheel.name}, which is no wheel's name: {error}") from error
-    wanted = Version(step.keyed.version)
-    if name == canonicalize_name(step.keyed.distribution) and version.public != wanted.public:
+    wanted_name, wanted = canonicalize_name(step.keyed.distribution), Version(step.keyed.version)
+    names = set()
+    for wheel in wheels:
+        try:
+            name, version, _, _ = parse_wheel_filename(wheel.name)
+        except InvalidWheelFilename as error:
+            raise BuildFailedError(
+                f"the build made {wheel.name}, which is no wheel's name: {error}", where=str(wheel)
+            ) from error
+        names.add(name)
+        if version.public != wanted.public:
+            raise BuildFailedError(
+                f"the build made version {version}, the stack pins {wanted}",
+                where=str(wheel),
+                hint="it may come from git tags that the source does not have; set it in the recipe's env",
+            )
+    if wheels and wanted_name not in names:
         raise BuildFailedError(
-            f"the build made version {version}, the stack pins {wanted}",
-            where=str(wheel),
-            hint="it may come from git tags that the source does not have; set it in the recipe's env",
+            f"the build made {', '.join(sorted(names))}, and no wheel named {wanted_name}",
+            where=str(wheels[0].parent),
+            hint="the recipe's `distribution` says how the wheel is named where that differs from the recipe",
         )

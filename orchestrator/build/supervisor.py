@@ -77,6 +77,8 @@ class Running:
         self._log = log
         self._begin = time.monotonic()
         self._unread = b""
+        self._newest = ""
+        self._told = self._begin
         request = _request(argv, cwd, env)
         self._log_fd = logfile.open_log(log)
         try:
@@ -119,8 +121,8 @@ class Running:
 
         Args:
             timeout_s: seconds since its start after which it is stopped.
-            on_line: called with the newest whole line of its output, at most five times a second; while nothing
-                comes, once a second with the same one, so that a display can show that time goes on.
+            on_line: called with the newest whole line of its output, at most five times a second; while
+                nothing comes, once a second with the same one, so that a display can show that time goes on.
             check: raise when it fails; otherwise the caller looks at `returncode`.
 
         Raises:
@@ -162,7 +164,6 @@ class Running:
 
     def _follow(self, deadline: float | None, on_line: Callable[[str], None] | None) -> dict[str, Any] | None:
         """Return the guardian's last word, None when it died without one; _TimeUpError after `deadline`."""
-        newest, told = "", self._begin
         poll = select.poll()
         poll.register(self._control, select.POLLIN)
         while True:
@@ -171,12 +172,7 @@ class Running:
                 step = min(step, max(0.0, deadline - time.monotonic()))
             ready = poll.poll(step * 1000 + 1)
             if on_line is not None:
-                self._seen, line = logfile.newest_line(self._log, self._seen)
-                now = time.monotonic()
-                if line is not None or now - told >= STILL_EVERY_S:
-                    newest, told = newest if line is None else line, now
-                    if newest:
-                        on_line(newest)
+                self._tell(on_line)
             if ready:
                 data = self._receive()
                 if not data:
@@ -189,6 +185,16 @@ class Running:
                 self._unread = self._unread.rpartition(b"\n")[2]
             elif deadline is not None and time.monotonic() >= deadline:
                 raise _TimeUpError
+
+    def _tell(self, on_line: Callable[[str], None]) -> None:
+        """Hand on the newest line when there is one, or the last one again after a while."""
+        self._seen, line = logfile.newest_line(self._log, self._seen)
+        now = time.monotonic()
+        if line is not None or now - self._told >= STILL_EVERY_S:
+            self._newest = self._newest if line is None else line
+            self._told = now
+            if self._newest:
+                on_line(self._newest)
 
     def _receive(self) -> bytes:
         try:

@@ -24,7 +24,7 @@ def _command(name: str, text: str, names: tuple[str, ...]) -> click.Command:
         "--dist",
         default="dist",
         show_default=True,
-        type=click.Path(path_type=Path),
+        metavar="DIR",
         help="Folder for wheels and their index; the stack's name is added.",
     )
     @click.option("--offline", is_flag=True, help="Use no network; name what is missing.")
@@ -37,7 +37,7 @@ def _command(name: str, text: str, names: tuple[str, ...]) -> click.Command:
         stack: str | None,
         cuda: str,
         sources: tuple[str, ...],
-        dist: Path,
+        dist: str,
         *,
         offline: bool,
         as_json: bool,
@@ -46,16 +46,20 @@ def _command(name: str, text: str, names: tuple[str, ...]) -> click.Command:
         from orchestrator.build.prepare import prepare
         from orchestrator.build.run import carry_out
         from orchestrator.build.session import Session
+        from orchestrator.errors import UsageError
         from orchestrator.store.home import Home
 
         ask = ask_from(ctx, names=names, arch=arch, device=device, stack=stack, cuda=cuda, sources=sources)
+        if not dist.strip():
+            raise UsageError("--dist is empty", hint="leave it out, or name a folder; is a variable unset?")
         home = Home.default()
+        folder = Path(dist).expanduser().absolute()
         emit = lines()
         try:
             with interruptible(), Session.opened(home, emit) as session:
                 prepared = prepare(ask, home, emit)
                 _show_plan(prepared)
-                outcome = carry_out(prepared, session, dist=dist.absolute(), offline=offline)
+                outcome = carry_out(prepared, session, dist=folder, offline=offline)
         finally:
             emit.close()
         if as_json:

@@ -76,7 +76,9 @@ def command(
         text = [f"{name} {target.tag}: up to date" for target in targets]
     else:
         folder = output or own_folder(catalog, name)
-        with interruptible(), Lease(Home.default()):  # gc leaves alone what is being downloaded
+        home = Home.default()
+        home.claim()
+        with interruptible(), Lease(home):  # gc leaves alone what is being downloaded
             made = [_make(catalog, name, target, folder) for target in targets]
         reports = [_report(name, each) for each in made]
         text = [line for each in made for line in _lines(each)]

@@ -6,7 +6,10 @@ A recipe's name is a command too.
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import importlib
+import os
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -28,6 +31,10 @@ COMMANDS = {
     "arch": ("arch", "command", "Explain an arch list and translate it for each build system."),
     "store": ("store", "command", "List, verify and clean what was built."),
 }
+
+
+BUG = 70
+"""Exit code of an error that nobody foresaw (EX_SOFTWARE of sysexits.h)."""
 
 
 class Commands(click.Group):
@@ -113,33 +120,59 @@ def root(debug: bool, recipes: tuple[Path, ...]) -> None:  # noqa: FBT001 (click
 
 def run(arguments: Sequence[str]) -> int:
     """Run one command line and return its exit code; errors are told on standard error."""
-    debug = "--debug" in arguments
+    if sys.stdout is None:  # closed by the caller (`>&-`): what is said goes nowhere
+        sys.stdout = os.fdopen(os.open(os.devnull, os.O_WRONLY), "w", encoding="utf-8")
     try:
-        result: Any = root.main(list(arguments), prog_name="sparkbuild", standalone_mode=False)
-    except SparkbuildError as error:
-        return _tell(error, error.exit_code, debug=debug)
-    except click.exceptions.NoArgsIsHelpError as error:
-        click.echo(error.format_message(), err=True)
-        return 2
-    except click.ClickException as error:
-        error.show()
-        return 2
-    except (click.Abort, KeyboardInterrupt):
-        return 130
-    except BrokenPipeError:
-        # The reader went away (`| head`); what is still buffered has nowhere to go.
-        sys.stderr.close()
-        return 141
+        code = _invoke(arguments)
+        sys.stdout.flush()
+    except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001 (the last net; it is told, never swallowed)
+        return _told(error, debug="--debug" in arguments)
+    return code
+
+
+def _invoke(arguments: Sequence[str]) -> int:
+    """Run the command; what it returns is the exit code."""
+    try:
+        # Not `root.main`: it turns a reader that went away into exit code 1, a failed build.
+        with root.make_context("sparkbuild", list(arguments)) as ctx:
+            result: Any = root.invoke(ctx)
+    except click.exceptions.Exit as stop:
+        return stop.exit_code
     return result if isinstance(result, int) else 0
 
 
-def _tell(error: SparkbuildError, code: int, *, debug: bool) -> int:
+def _told(error: BaseException, *, debug: bool) -> int:
+    """Tell an error, and return its exit code."""
+    match error:
+        case SparkbuildError():
+            code, text = error.exit_code, f"error: {error}"
+        case click.exceptions.NoArgsIsHelpError():
+            code, text = 2, error.format_message()
+        case click.ClickException():
+            error.show()
+            return 2
+        case click.Abort() | KeyboardInterrupt():
+            return 130
+        case BrokenPipeError():
+            return _silenced(141)  # the reader went away (`| head`)
+        case OSError(errno=errno.ENOSPC, filename=None):
+            code, text = _silenced(4), "error: standard output cannot be written: no space left"
+        case _:
+            code, text = BUG, f"error: {type(error).__name__}: {error}"
+            text += "\n  hint: this is a mistake in sparkbuild; the same with --debug shows where"
     if debug:
         import traceback
 
         traceback.print_exception(error)
     else:
-        click.echo(f"error: {error}", err=True)
+        click.echo(text, err=True)
+    return code
+
+
+def _silenced(code: int) -> int:
+    """Return `code`, and see that the interpreter does not try to write the rest when it ends."""
+    with contextlib.suppress(OSError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return code
 
 

@@ -66,7 +66,13 @@ def ask_from(
 ) -> Ask:
     """Return what a person asked for; `all` among the names means the whole stack."""
     from orchestrator.build.prepare import Ask
+    from orchestrator.errors import UsageError
 
+    for name, value in {"--stack": stack, "--cuda": cuda, "--device": device}.items():
+        if value is not None and not value.strip():
+            raise UsageError(
+                f"{name} is empty", hint="leave it out, or give it a value; is a variable unset?"
+            )
     folders: tuple[Path, ...] = ctx.find_root().params.get("recipes", ())
     return Ask(
         names=() if names == ("all",) else names,

@@ -42,7 +42,7 @@ def list_command(*, as_json: bool) -> None:
     from orchestrator.store.home import Home
     from orchestrator.store.listing import entries
 
-    home = Home.default()
+    home = Home.default().existing()
     found = list(entries(home, _say))
     if as_json:
         _print_json({"schema": "sparkbuild.store-list/1", "home": str(home.root), "artifacts": _rows(found)})
@@ -62,7 +62,7 @@ def verify_command(ctx: click.Context, *, keep: bool, as_json: bool) -> None:
     from orchestrator.store.home import Home
     from orchestrator.store.verify import verify
 
-    home = Home.default()
+    home = Home.default().existing()
     result = verify(home, _say, keep=keep)
     if as_json:
         bad = [
@@ -101,7 +101,7 @@ def gc_command(*, unused_for: timedelta, dry_run: bool, as_json: bool) -> None:
     from orchestrator.store.gc import collect
     from orchestrator.store.home import Home
 
-    home = Home.default()
+    home = Home.default().existing()
     result = collect(home, unused_for=unused_for, dry_run=dry_run, emit=_say)
     if as_json:
         items = [

@@ -7,19 +7,22 @@ target, so that the next run replaces exactly its own files and a no-op run comp
 from __future__ import annotations
 
 import contextlib
+import errno
+import fcntl
 import html
 import os
 import shutil
+from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 from urllib.parse import quote
 
 import msgspec
 
-from orchestrator.store.atomic import write_bytes
+from orchestrator.errors import UsageError
+from orchestrator.store.atomic import disk_errors, write_bytes
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-    from pathlib import Path
+    from collections.abc import Iterator, Mapping, Sequence
 
 _LIST = "sparkbuild.json"
 
@@ -82,25 +85,69 @@ def publish(
 
     Returns:
         The new listing. Files that no run listed are left alone.
+
+    Raises:
+        UsageError: the folder is a file, or its index a link.
+        NoSpaceError, StoreError: it cannot be written.
     """
-    folder.mkdir(parents=True, exist_ok=True)
-    old = read_listing(folder)
-    kept = {
-        name: wheels for name, wheels in old.entries.items() if name not in entries and name not in withdrawn
-    }
-    new = kept | {
-        name: tuple(_place(folder, wheel, digest) for wheel, digest in wheels.items())
-        for name, wheels in entries.items()
-    }
-    listing = Listing(entries=dict(sorted(new.items())))
-    _write_index(folder, listing)
-    write_bytes(folder / _LIST, msgspec.json.format(msgspec.json.encode(listing), indent=1) + b"\n")
-    live = {item.file for wheels in new.values() for item in wheels}
-    for wheels in old.entries.values():
-        for item in wheels:
-            if item.file not in live:
-                (folder / item.file).unlink(missing_ok=True)
+    check_folder(folder)
+    with disk_errors(folder), _alone(folder):
+        old = read_listing(folder)
+        kept = {
+            name: wheels
+            for name, wheels in old.entries.items()
+            if name not in entries and name not in withdrawn
+        }
+        new = kept | {
+            name: tuple(_place(folder, wheel, digest) for wheel, digest in wheels.items())
+            for name, wheels in entries.items()
+        }
+        listing = Listing(entries=dict(sorted(new.items())))
+        _write_index(folder / "simple", listing, former=old)
+        write_bytes(folder / _LIST, msgspec.json.format(msgspec.json.encode(listing), indent=1) + b"\n")
+        live = _files(listing)
+        for name in _files(old) - live:
+            (folder / name).unlink(missing_ok=True)
     return listing
+
+
+def check_folder(folder: Path) -> None:
+    """Make the folder, and see that an index can be written into it; nothing else is touched.
+
+    Raises:
+        UsageError: it is a file, or its index would go through a link to somewhere else.
+        StoreError: it cannot be written.
+    """
+    simple = folder / "simple"
+    for place in (folder, simple):
+        if place.exists() and not place.is_dir():
+            raise UsageError(f"{place} is no folder", hint="name another one with --dist")
+    if simple.is_symlink():
+        raise UsageError(
+            f"{simple} is a link, and the index is not written through links",
+            hint="remove the link, or name another folder with --dist",
+        )
+    with disk_errors(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+        if not os.access(folder, os.W_OK | os.X_OK):
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(folder))
+
+
+@contextlib.contextmanager
+def _alone(folder: Path) -> Iterator[None]:
+    """Keep other runs from writing the listing meanwhile; a killed one's lock is gone with it."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _files(listing: Listing) -> set[str]:
+    """Return the files that a listing names; it lies where anybody may have written, so plain names only."""
+    names = {item.file for wheels in listing.entries.values() for item in wheels}
+    return {name for name in names if name == Path(name).name and not name.startswith(".")}
 
 
 def _place(folder: Path, wheel: Path, digest: str) -> Served:
@@ -118,29 +165,44 @@ def _place(folder: Path, wheel: Path, digest: str) -> Served:
     )
 
 
-def _write_index(folder: Path, listing: Listing) -> None:
-    """Write the pages of the index (PEP 503)."""
-    from packaging.utils import canonicalize_name
+def _write_index(simple: Path, listing: Listing, *, former: Listing) -> None:
+    """Write the pages of the index (PEP 503), and remove the pages of projects that are no longer served.
 
-    projects: dict[str, dict[str, Served]] = {}
-    for wheels in listing.entries.values():
-        for item in wheels:
-            projects.setdefault(canonicalize_name(item.file.split("-")[0]), {})[item.file] = item
-    simple = folder / "simple"
-    if simple.is_dir():
-        for page in simple.iterdir():
-            if page.is_dir() and page.name not in projects:
-                shutil.rmtree(page)
+    Only what a former listing names is removed, page by page: whatever else lies there is somebody's.
+    """
+    projects = _projects(listing)
+    simple.mkdir(exist_ok=True)
     for project, files in projects.items():
         links = [
             f'<a href="../../{quote(name)}#sha256={item.sha256}">{html.escape(name)}</a>'
             for name, item in sorted(files.items())
         ]
-        (simple / project).mkdir(parents=True, exist_ok=True)
-        write_bytes(simple / project / "index.html", _page(f"Links for {project}", links))
-    simple.mkdir(exist_ok=True)
+        page = simple / project
+        if page.is_symlink():
+            page.unlink()
+        page.mkdir(exist_ok=True)
+        write_bytes(page / "index.html", _page(f"Links for {project}", links))
+    for project in _projects(former).keys() - projects.keys():
+        page = simple / project
+        if not page.is_symlink():
+            (page / "index.html").unlink(missing_ok=True)
+            with contextlib.suppress(OSError):  # something else lies in it
+                page.rmdir()
     names = [f'<a href="{project}/">{project}</a>' for project in sorted(projects)]
     write_bytes(simple / "index.html", _page("Simple index", names))
+
+
+def _projects(listing: Listing) -> dict[str, dict[str, Served]]:
+    from packaging.utils import canonicalize_name
+
+    found: dict[str, dict[str, Served]] = {}
+    plain = _files(listing)
+    for wheels in listing.entries.values():
+        for item in wheels:
+            if item.file in plain:
+                project = canonicalize_name(item.file.split("-")[0])
+                found.setdefault(project, {})[item.file] = item
+    return found
 
 
 def _page(title: str, links: Sequence[str]) -> bytes:

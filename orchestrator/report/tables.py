@@ -53,9 +53,16 @@ def console(*, stderr: bool = False) -> Console:
 
     from rich.console import Console
 
+    class Plain(Console):
+        """Lets a reader that went away be told by whoever runs the command."""
+
+        def on_broken_pipe(self) -> None:
+            """Raise again; rich itself would end the process as failed."""
+            raise BrokenPipeError
+
     stream = sys.stderr if stderr else sys.stdout
     width = None if stream.isatty() else 200
-    return Console(file=stream, width=width, highlight=False, emoji=False, markup=False)
+    return Plain(file=stream, width=width, highlight=False, emoji=False, markup=False)
 
 
 def _table(*columns: str, right: Sequence[str] = ()) -> Table:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from orchestrator.errors import LockError, ToolkitError
+from orchestrator.errors import LockError, ToolkitError, UsageError, near_miss
 from orchestrator.report.events import Note, silent
 from orchestrator.toolchain.probe import check_assembles
 from orchestrator.toolchain.system import candidates, examine, identity
@@ -80,6 +80,9 @@ def decide_toolkit(
     if choice == "pip":
         return _from_wheels(spec, files, "as asked for")
     if choice not in {"auto", "system"}:
+        guess = near_miss(choice, ("auto", "system", "pip"))
+        if "/" not in choice and guess and not Path(choice).exists():
+            raise UsageError(f"--cuda {choice!r} is no choice and no path", hint=f"did you mean {guess}?")
         root = _given_root(choice)
         faults = _faults(root, spec, facts, archs, compiler)
         if faults:

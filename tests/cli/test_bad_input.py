@@ -201,12 +201,71 @@ def test_a_compiler_that_does_not_work(place: Place) -> None:
     assert str(fake) in ran.err
 
 
-def test_a_state_folder_that_cannot_be_written(place: Place) -> None:
+@pytest.mark.parametrize(
+    ("home", "said"),
+    [
+        ("file", "is a file"),
+        ("taken", "holds other things"),
+        ("with space", "' '"),
+        ("co:lon", "':'"),
+        ("quo'te", '"\'"'),
+        ("$(touch x)", "'$'"),
+        ("~nobody-of-this-name/x", "nobody-of-this-name"),
+        (b"\xff", "cannot carry"),
+    ],
+)
+def test_a_state_folder_that_cannot_serve(place: Place, home: str | bytes, said: str) -> None:
     (place.root / "file").write_text("")
-    ran = place.run("all", "--arch", "12.1a", SPARKBUILD_HOME=str(place.root / "file"))
-    assert ran.code in {1, 4}
-    assert str(place.root / "file") in ran.err
-    assert "hint" in ran.err
+    (place.root / "taken" / "work" / "mine").mkdir(parents=True)
+    named = os.fsdecode(home) if isinstance(home, bytes) else home
+    for command in (
+        ["plan", "--arch", "12.1a"],
+        ["all", "--arch", "12.1a"],
+        ["store", "gc", "--unused-for", "0"],
+    ):
+        ran = place.run(*command, SPARKBUILD_HOME=named)
+        assert ran.code == 2, ran
+        assert said in ran.err
+        assert "SPARKBUILD_HOME" in ran.err
+    assert (place.root / "taken" / "work" / "mine").is_dir(), "what is not ours is never cleaned"
+    assert not (place.root / "x").exists()
+
+
+def test_a_state_folder_on_a_read_only_place(place: Place) -> None:
+    ran = place.run("all", "--arch", "12.1a", SPARKBUILD_HOME="/proc/sparkbuild")
+    assert ran.code == 4
+    assert "/proc/sparkbuild" in ran.err
+
+
+@pytest.mark.parametrize("option", ["--stack", "--cuda", "--dist", "--device"])
+def test_an_empty_value_is_no_default(place: Place, option: str) -> None:
+    ran = place.run("all", "--arch", "12.1a", option, "")
+    assert ran.code == 2, ran
+    assert f"{option} is empty" in ran.err
+
+
+def test_a_misspelt_choice_of_toolkit(place: Place) -> None:
+    ran = place.run("plan", "--arch", "12.1a", "--cuda", "systme")
+    assert ran.code == 2
+    assert "did you mean system?" in ran.err
+
+
+@pytest.mark.parametrize(
+    "arguments", [["--help"], ["plan", "--arch", "12.1a"], ["arch", "12.1a"], ["store", "list"]]
+)
+def test_a_standard_output_that_nobody_reads(place: Place, arguments: list[str]) -> None:
+    def ended(redirection: str) -> tuple[int, str]:
+        command = [sys.executable, "-P", "-m", "orchestrator", *arguments]
+        shell = ["/bin/bash", "-c", f'"$@" {redirection}; exit ${{PIPESTATUS[0]}}', "bash", *command]
+        home = {"SPARKBUILD_HOME": str(place.root / "home")}
+        ran = subprocess.run(shell, env=os.environ | home, capture_output=True, text=True, check=False)
+        assert "Traceback" not in ran.stderr
+        return ran.returncode, ran.stderr
+
+    place.run(*arguments)
+    assert ended(">&-")[0] == 0
+    assert ended("> /dev/full")[0] == 4
+    assert ended("| (exec <&-; sleep 1)")[0] in {0, 141}
 
 
 def test_offline_and_nothing_there(place: Place) -> None:

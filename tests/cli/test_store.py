@@ -23,7 +23,9 @@ OTHER = "cd" * 32
 @pytest.fixture
 def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Store:
     monkeypatch.setenv("SPARKBUILD_HOME", str(tmp_path / "home"))
-    return Store(Home(tmp_path / "home"))
+    home = Home(tmp_path / "home")
+    home.claim()
+    return Store(home)
 
 
 def run(*words: str) -> Result:

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from orchestrator.package.index import entry_name, is_current, publish, read_listing
+from orchestrator.errors import StoreError, UsageError
+from orchestrator.package.index import check_folder, entry_name, is_current, publish, read_listing
 from orchestrator.store.atomic import sha256_file
 
 if TYPE_CHECKING:
@@ -124,6 +125,61 @@ def test_a_listing_that_cannot_be_read_counts_as_empty(tmp_path: Path, dist: Pat
     publish(dist, {ENTRY: hashed(make_wheel(tmp_path / "w", "1.0"))})
     (dist / "sparkbuild.json").write_bytes(b"\xff torn")
     assert read_listing(dist).entries == {}
+
+
+def test_what_lies_behind_a_link_is_neither_written_nor_removed(tmp_path: Path, dist: Path) -> None:
+    victim = tmp_path / "victim"
+    (victim / "etc").mkdir(parents=True)
+    (victim / "etc" / "precious").write_text("mine")
+    dist.mkdir(parents=True)
+    (dist / "simple").symlink_to(victim)
+    with pytest.raises(UsageError, match="is a link"):
+        publish(dist, {ENTRY: hashed(make_wheel(tmp_path / "w", "1.0"))})
+    assert [path.name for path in victim.iterdir()] == ["etc"]
+    assert (victim / "etc" / "precious").read_text() == "mine"
+    assert not list(dist.glob("*.whl"))
+
+
+def test_folders_in_the_index_that_are_not_ours_stay(tmp_path: Path, dist: Path) -> None:
+    (dist / "simple" / "mine").mkdir(parents=True)
+    (dist / "simple" / "mine" / "notes").write_text("mine")
+    (tmp_path / "other").mkdir()
+    (dist / "simple" / "demo-pkg").symlink_to(tmp_path / "other")
+    publish(dist, {ENTRY: hashed(make_wheel(tmp_path / "w", "1.0"))})
+    (dist / "simple" / "demo-pkg" / "notes").write_text("mine")
+    publish(dist, {}, [ENTRY])
+    assert (dist / "simple" / "mine" / "notes").read_text() == "mine"
+    assert (dist / "simple" / "demo-pkg" / "notes").read_text() == "mine"
+    assert list((tmp_path / "other").iterdir()) == []
+
+
+def test_a_listing_cannot_name_files_elsewhere(tmp_path: Path, dist: Path) -> None:
+    outside = tmp_path / "dist" / "outside-1.0-py3-none-any.whl"
+    publish(dist, {ENTRY: hashed(make_wheel(tmp_path / "w", "1.0"))})
+    outside.write_text("mine")
+    text = (dist / "sparkbuild.json").read_text()
+    name = next(dist.glob("*.whl")).name
+    (dist / "sparkbuild.json").write_text(text.replace(name, f"../{outside.name}"))
+    publish(dist, {}, [ENTRY])
+    assert outside.read_text() == "mine"
+
+
+@pytest.mark.parametrize("where", ["file", "file/below"])
+def test_a_file_in_the_way(tmp_path: Path, where: str) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises((UsageError, StoreError)) as caught:
+        check_folder(tmp_path / where)
+    assert caught.value.hint
+
+
+def test_two_runs_at_once_both_stay_listed(tmp_path: Path, dist: Path) -> None:
+    from concurrent.futures import ThreadPoolExecutor
+
+    wheels = [make_wheel(tmp_path / f"w{i}", f"{i}.0") for i in range(1, 9)]
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(lambda item: publish(dist, {f"demo {item[0]}": hashed(item[1])}), enumerate(wheels)))
+    assert len(read_listing(dist).entries) == 8
+    assert len(list(dist.glob("*.whl"))) == 8
 
 
 def test_a_local_version_is_quoted_in_links(tmp_path: Path, dist: Path) -> None:

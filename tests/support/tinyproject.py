@@ -23,6 +23,7 @@ from orchestrator.model.lock import Lock, LockedComponent, LockedFile, LockedSou
 from orchestrator.model.lockinputs import lock_inputs
 from orchestrator.model.platform import Target
 from orchestrator.model.reader import load_lock
+from orchestrator.store.home import Home
 
 DATA = Path(__file__).resolve().parent.parent / "data"
 TOOLKIT = ("nvidia-cuda-nvcc", "nvidia-cuda-crt", "nvidia-nvvm", "nvidia-cuda-runtime", "nvidia-cuda-cccl")
@@ -118,9 +119,9 @@ class TinyProject:
         git(project.repository, "submodule", "-q", "add", "../tinymath", "third_party/tinymath")
         git(project.repository, "commit", "-q", "-m", "add the submodule")
         project.commit = git(project.repository, "rev-parse", "HEAD")
+        Home(project.home).claim()
         for name in ("wheels", "layers", "downloads"):
             (shared / name).mkdir(parents=True, exist_ok=True)
-            project.home.mkdir(exist_ok=True)
             (project.home / name).symlink_to(shared / name)
         project.write()
         return project
