@@ -121,10 +121,10 @@ def test_durations_that_are_none(store: Store, text: str) -> None:
     result = run("gc", "--unused-for", text)
     assert result.exit_code == 2
     assert "30d, 12h, 90m, 2w or 0" in result.output
-    assert not store.home.root.exists()
+    assert [path.name for path in store.home.root.iterdir()] == ["CACHEDIR.TAG"]
 
 
 @pytest.mark.parametrize("text", ["0", "0d", "99999w", " 12H "])
 def test_durations_that_are_some(store: Store, text: str) -> None:
     assert run("gc", "--unused-for", text, "--dry-run").exit_code == 0
-    assert not store.home.root.exists()
+    assert [path.name for path in store.home.root.iterdir()] == ["CACHEDIR.TAG"]
