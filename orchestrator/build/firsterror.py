@@ -98,6 +98,9 @@ _ECHO = re.compile(
     re.VERBOSE,
 )
 
+_TAIL = 64 << 10
+_SHOWN = 300
+
 _ESCAPES = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]")
 
 
@@ -179,3 +182,16 @@ def _judge(line: str, *, in_traceback: bool) -> str | None:
     if in_traceback:
         return "real" if line[:1].strip() and _RAISED.match(line) else None
     return "real" if _EXCEPTION.match(line) else None
+
+
+def last_line(log: Path, *, start: int = 0) -> str | None:
+    """Return the last line of a command's output, for when none says what is wrong; None without output."""
+    with log.open("rb") as stream:
+        end = stream.seek(0, 2)
+        stream.seek(max(start, end - _TAIL))
+        lines = stream.read().split(b"\n")
+    for raw in reversed(lines):
+        line = _ESCAPES.sub("", raw[:LINE_LIMIT].decode("utf-8", "replace")).strip()
+        if line and not raw.startswith(MARK):
+            return "".join(char if char.isprintable() else " " for char in line)[:_SHOWN]
+    return None

@@ -30,7 +30,7 @@ LINGER_S = 0.2
 LIMIT_S = 10.0
 """Killing is given up after this: only processes of another user or in a dead file system get there."""
 POLL_MS = 10
-NAME_LENGTH = 120
+NAME_LENGTH = 250
 
 
 def set_option(option: int, value: int) -> None:

@@ -40,6 +40,14 @@ class Provided:
     sources: Mapping[tuple[str, str], FetchedSource]
     """(step, source) -> what was fetched."""
 
+    def joined(self, more: Provided) -> Provided:
+        """Return both together."""
+        return Provided(
+            more.toolkit or self.toolkit,
+            {**self.layers, **more.layers},
+            {**self.sources, **more.sources},
+        )
+
 
 def provide(
     prepared: Prepared, steps: Sequence[Step], session: Session, *, offline: bool = False

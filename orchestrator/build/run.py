@@ -7,7 +7,13 @@ from typing import TYPE_CHECKING
 
 from orchestrator.build import stages, verdict
 from orchestrator.build.provide import Provided, provide, timed
-from orchestrator.errors import AuditFailedError, InterruptedRunError, MachineError, SparkbuildError
+from orchestrator.errors import (
+    AuditFailedError,
+    InterruptedRunError,
+    MachineError,
+    SparkbuildError,
+    StoreError,
+)
 from orchestrator.package.index import check_folder, entry_name, is_current, publish, read_listing
 from orchestrator.report.events import Note
 from orchestrator.report.tables import Row
@@ -115,15 +121,19 @@ class _Run:
         artifact = self._stored(step)
         if artifact is None:
             # The store has told why. Only now it is known that this step needs sources and layers.
-            self.provided = provide(self.prepared, [step], self.session, offline=offline)
+            more = provide(self.prepared, [step], self.session, offline=offline)
+            self.provided = self.provided.joined(more)
             self._build(step)
         else:
             self._take(step, artifact, "reuse")
 
     def _stored(self, step: Step) -> Artifact | None:
-        """Return a step's artifact, served or rejected, fit to be used now; None when it must be built.
+        """Return a step's artifact, fit to be handed on; None when it must be built.
 
-        Bytes that will be handed on are hashed. Another policy, device or audit judges them again.
+        Another policy, device or audit judges it again, and so is told anew what a rejected one lacks.
+
+        Raises:
+            AuditFailedError: it is there, and its audit fails.
         """
         key = step.keyed.key or ""
         store = self.session.store
@@ -132,9 +142,10 @@ class _Run:
             return None
         digests = [item.sha256 for item in artifact.manifest.files]
         audit = artifact.manifest.audit
-        if audit is None or audit.key != verdict.key_of(step.keyed, digests):
+        rejected = artifact.folder.parent == store.home.rejected
+        if rejected or audit is None or audit.key != verdict.key_of(step.keyed, digests):
             return self._audit_again(step, artifact)
-        return artifact if artifact.folder.parent == store.home.rejected else self._hashed(step, artifact)
+        return self._hashed(step, artifact)
 
     def _hashed(self, step: Step, artifact: Artifact) -> Artifact | None:
         """Hash an artifact that will be handed on; None when its bytes are wrong."""
@@ -214,8 +225,21 @@ class _Run:
         return artifact
 
     def _needed(self, need: str) -> list[Path]:
-        """Return the verified wheels of a built component that another is built against."""
-        return [path for path in self._verified.get(need, ()) if path.suffix == ".whl"]
+        """Return the verified wheels of a built component that another is built against; none of a prebuilt.
+
+        Raises:
+            StoreError: their bytes are wrong.
+        """
+        artifact = self._artifacts.get(need)
+        if artifact is None:
+            return []
+        paths = self._verified.get(need) or self.session.store.verified(artifact)
+        if paths is None:
+            raise StoreError(
+                f"the stored wheel of {need} had changed and was put into quarantine",
+                hint="run the same command again: it builds it anew",
+            )
+        return [path for path in paths if path.suffix == ".whl"]
 
     def _reject(self, step: Step, artifact: Artifact | None, problems: list[str]) -> None:
         """Tell what a wheel lacks. It is kept as rejected: not served, not lost."""
@@ -242,8 +266,6 @@ class _Run:
 
     def _take(self, step: Step, artifact: Artifact, action: str) -> None:
         manifest = artifact.manifest
-        if artifact.folder.parent == self.session.home.rejected:
-            self._reject(step, artifact, [manifest.audit.coverage if manifest.audit else "not audited"])
         self._artifacts[step.name] = artifact
         self.outcome.rows.append(
             Row(
@@ -276,3 +298,7 @@ class _Run:
         if entries or withdrawn:
             self.outcome.worked = True
             publish(self.dist, entries, withdrawn)
+        for name in sorted(self._failed):
+            if self._entry(name) in withdrawn:
+                text = "its former wheel is no longer served in dist; the store still has it"
+                self.session.emit(Note("warning", text, name))

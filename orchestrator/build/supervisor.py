@@ -224,7 +224,8 @@ class Running:
         )
 
     def _shown(self) -> str:
-        text = shlex.join(self._argv)
+        # Of paths only the end: the folders are sparkbuild's, and long.
+        text = shlex.join(Path(word).name if word.startswith("/") else word for word in self._argv)
         return text if len(text) <= 100 else f"{text[:97]}..."  # noqa: PLR2004 - what fits in a line
 
     def _not_started(self, what: str, number: int) -> SparkbuildError:
@@ -249,7 +250,7 @@ class Running:
         )
 
     def _failed(self, finished: Finished) -> SparkbuildError:
-        from orchestrator.build.firsterror import first_error
+        from orchestrator.build.firsterror import first_error, last_line
 
         code = finished.returncode
         how = f"ended with exit code {code}" if code > 0 else f"was killed by {_signal_name(-code)}"
@@ -260,6 +261,8 @@ class Running:
             text, where = f"{text}: {found.text}", f"{where}:{found.number}"
             if os.strerror(errno.ENOSPC) in found.text:
                 return NoSpaceError(text, where=where, hint="free some (`sparkbuild store gc`) and run again")
+        elif last := last_line(self._log, start=finished.log_start):
+            text = f"{text}; its last line: {last}"
         return BuildFailedError(
             text, where=where, hint="the log holds the whole output, command and environment"
         )

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from orchestrator.build.firsterror import ErrorLine, first_error
+from orchestrator.build.firsterror import ErrorLine, first_error, last_line
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -230,3 +230,12 @@ def test_a_big_log_is_read_in_little_memory_and_time(tmp_path: Path) -> None:
         assert tracemalloc.get_traced_memory()[1] < 16 << 20
     finally:
         tracemalloc.stop()
+
+
+def test_the_last_line_when_nothing_speaks_of_an_error(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    log.write_bytes(b"[sparkbuild] head\nfirst\n\x1b[31mall is\x07 lost\x1b[0m\n\n[sparkbuild] foot\n")
+    assert last_line(log) == "all is  lost"
+    assert last_line(log, start=log.stat().st_size) is None
+    log.write_bytes(b"x" * 200_000 + b"\nend")
+    assert last_line(log) == "end"

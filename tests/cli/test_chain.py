@@ -1,0 +1,175 @@
+"""Components that need each other: order, rebuilds, failures, and builds that misbehave."""
+
+from __future__ import annotations
+
+import os
+import zipfile
+from typing import TYPE_CHECKING
+
+import pytest
+from processes import survivors
+from purestack import PureStack
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+@pytest.fixture
+def stack(tmp_path: Path) -> PureStack:
+    return PureStack(tmp_path)
+
+
+@pytest.fixture
+def chain(stack: PureStack) -> PureStack:
+    stack.project("upper", "middle")
+    stack.project("middle", "lower")
+    stack.project("lower")
+    stack.project("alone")
+    return stack
+
+
+def says(stack: PureStack, name: str) -> str:
+    (wheel,) = stack.dist.glob(f"{name}-*.whl")
+    with zipfile.ZipFile(wheel) as archive:
+        return archive.read(f"{name}.py").decode()
+
+
+def spoil(path: Path) -> None:
+    stat = path.stat()
+    path.chmod(0o644)
+    with path.open("r+b") as file:
+        file.seek(60)
+        file.write(b"\0\0")
+    os.utime(path, ns=(stat.st_atime_ns, stat.st_mtime_ns))
+
+
+def test_each_is_built_against_the_wheels_that_it_needs(chain: PureStack) -> None:
+    ran = chain.run()
+    assert ran.code == 0, ran.err
+    assert set(ran.actions.values()) == {"built"}
+    assert says(chain, "upper") == "SAYS = ['upper', 'middle', 'lower']"
+    assert set(chain.run().actions.values()) == {"reuse"}
+
+
+def test_a_change_below_rebuilds_exactly_what_stands_on_it(chain: PureStack) -> None:
+    chain.run()
+    chain.project("middle", "lower", code="says += ['changed']")
+    assert chain.run().actions == {"lower": "reuse", "middle": "built", "upper": "built", "alone": "reuse"}
+    assert says(chain, "upper") == "SAYS = ['upper', 'middle', 'changed']"
+
+
+def test_one_name_takes_what_it_needs(chain: PureStack) -> None:
+    assert chain.run("middle").actions == {"lower": "built", "middle": "built"}
+
+
+def test_a_failure_takes_what_needs_it_and_no_more(chain: PureStack) -> None:
+    chain.run()
+    assert list(chain.dist.glob("upper-*.whl"))
+    chain.project("middle", "lower", code="raise SystemExit('cannot be built')")
+    ran = chain.run()
+    assert ran.code == 1
+    assert ran.actions == {"lower": "reuse", "middle": "failed", "upper": "skipped", "alone": "reuse"}
+    assert "cannot be built" in ran.err
+    assert "former wheel is no longer served" in ran.err
+    assert sorted(path.name.split("-")[0] for path in chain.dist.glob("*.whl")) == ["alone", "lower"]
+    chain.project("middle", "lower")
+    assert chain.run().actions["upper"] == "reuse", "nothing was lost"
+    assert list(chain.dist.glob("upper-*.whl"))
+
+
+def test_wrong_bytes_above_are_built_again_against_what_is_stored_below(chain: PureStack) -> None:
+    chain.run()
+    spoil(chain.stored("upper"))
+    next(chain.dist.glob("upper-*.whl")).unlink()
+    ran = chain.run()
+    assert ran.code == 0, ran.err
+    assert ran.actions == {"lower": "reuse", "middle": "reuse", "upper": "built", "alone": "reuse"}
+    assert says(chain, "upper") == "SAYS = ['upper', 'middle', 'lower']"
+
+
+def test_wrong_bytes_below_are_never_built_against(chain: PureStack) -> None:
+    chain.run()
+    spoil(chain.stored("lower"))
+    chain.project("middle", "lower", code="import lower; says += lower.SAYS + ['new']")
+    ran = chain.run()
+    assert ran.code == 0, ran.err
+    assert "quarantine" in ran.err
+    assert ran.actions == {"lower": "built", "middle": "built", "upper": "built", "alone": "reuse"}
+    assert says(chain, "upper") == "SAYS = ['upper', 'middle', 'lower', 'new']"
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"version": "2.0"}, "the build made version 2.0, the stack pins 1.0"),
+        ({"wheel": "another"}, "no wheel named odd"),
+        ({"code": "return 'odd-1.0-py3-none-any.whl'"}, "in its folder are: no wheels"),
+        ({"code": "import sys; sys.exit(3)"}, "exit code"),
+        ({"code": "import os; os.kill(os.getpid(), 11)"}, "SIGSEGV"),
+        ({"code": "raise ValueError('the reason')"}, "ValueError: the reason"),
+        ({"build": "{directory: nowhere}"}, "no folder nowhere"),
+        ({"build": "{env: {PATH: /bin}}"}, "env sets PATH"),
+        ({"build": '{backend: commands, commands: [["false"]]}'}, "exit code 1"),
+        ({"build": '{backend: commands, commands: [["no-such-tool"]]}'}, "no-such-tool"),
+        ({"build": '{backend: commands, commands: [["true"]]}'}, "nothing that matches *.whl"),
+    ],
+)  # fmt: skip
+def test_a_build_that_misbehaves_is_told_in_one_line(
+    stack: PureStack, changes: dict[str, str], said: str
+) -> None:
+    stack.project("odd", **changes)
+    ran = stack.run()
+    assert ran.code in {1, 2, 4}, ran.err
+    assert said in ran.err
+    assert "Traceback" not in ran.err.split("error:")[0]
+    assert "hint" in ran.err
+    assert not list(stack.dist.glob("*.whl"))
+
+
+def test_commands_make_a_wheel_too(stack: PureStack) -> None:
+    code = "import backend, sys; backend.build_wheel(sys.argv[1])"
+    stack.project(
+        "made", build=f'{{backend: commands, commands: [["{{python}}", "-c", "{code}", "{{out}}"]]}}'
+    )
+    ran = stack.run()
+    assert ran.code == 0, ran.err
+    assert says(stack, "made") == "SAYS = ['made']"
+
+
+def test_what_a_build_leaves_running_is_killed_and_told(stack: PureStack) -> None:
+    tag = f"leftover-{os.getpid()}-{id(stack)}"
+    leave = (
+        "import subprocess, sys\n"
+        f"subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(600)', '{tag}'],"
+        " start_new_session=True)"
+    )
+    stack.project("noisy", code=leave)
+    ran = stack.run()
+    assert ran.code == 0, ran.err
+    assert tag in ran.err
+    assert not survivors(tag, limit_s=0)
+
+
+def test_output_that_is_large_binary_or_wants_input_is_no_trouble(stack: PureStack) -> None:
+    loud = (
+        "import sys\n"
+        "assert sys.stdin.read() == ''\n"
+        "sys.stdout.buffer.write(bytes(range(256)) * 40000 + b'\\x1b]0;title\\x07\\n')"
+    )
+    stack.project("loud", code=loud)
+    ran = stack.run()
+    assert ran.code == 0, ran.err
+    assert "\x1b" not in ran.err
+
+
+def test_a_build_cannot_see_the_user_s_environment(stack: PureStack, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYTHONPATH", "/nowhere")
+    monkeypatch.setenv("MY_SECRET", "hidden")
+    monkeypatch.setenv("CFLAGS", "-march=native")
+    stack.project("seen", code="import os; says += sorted(os.environ)")
+    assert stack.run().code == 0
+    text = says(stack, "seen")
+    assert "MY_SECRET" not in text
+    assert "PYTHONPATH" not in text
+    assert "SOURCE_DATE_EPOCH" in text
+    assert "march" not in stack.log("seen")
