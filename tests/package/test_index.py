@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import subprocess
 import sys
-import zipfile
 from typing import TYPE_CHECKING
 
 import pytest
+import wheelhouse
 
 from orchestrator.errors import StoreError, UsageError
 from orchestrator.package.index import check_folder, entry_name, is_current, publish, read_listing
@@ -21,14 +21,7 @@ ENTRY = entry_name("demo", "linux-x86_64.cp311")
 
 def make_wheel(folder: Path, version: str, *, name: str = "demo_pkg", content: bytes = b"") -> Path:
     folder.mkdir(exist_ok=True)
-    path = folder / f"{name}-{version}-py3-none-any.whl"
-    info = f"{name}-{version}.dist-info"
-    with zipfile.ZipFile(path, "w") as wheel:
-        wheel.writestr(f"{name}.py", content)
-        wheel.writestr(f"{info}/METADATA", f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n")
-        wheel.writestr(f"{info}/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
-        wheel.writestr(f"{info}/RECORD", "")
-    return path
+    return wheelhouse.make_wheel(folder, name, {f"{name}.py": content}, version=version)[1]
 
 
 def hashed(*wheels: Path) -> dict[Path, str]:

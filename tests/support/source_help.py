@@ -7,10 +7,11 @@ import os
 import shutil
 import subprocess
 import threading
-import zipfile
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING
+
+import wheelhouse
 
 from orchestrator.model.lock import LockedFile
 
@@ -34,18 +35,7 @@ def locked(path: Path, *, name: str | None = None, version: str = "1.0") -> Lock
 def make_wheel(folder: Path, name: str, version: str = "1.0", *, text: str = "") -> Path:
     """Write a pure wheel of one module that holds `text`."""
     folder.mkdir(parents=True, exist_ok=True)
-    path = folder / f"{name}-{version}-py3-none-any.whl"
-    info = f"{name}-{version}.dist-info"
-    files = {
-        f"{name}.py": text,
-        f"{info}/METADATA": f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n",
-        f"{info}/WHEEL": "Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
-    }
-    record = "".join(f"{file},,\n" for file in (*files, f"{info}/RECORD"))
-    with zipfile.ZipFile(path, "w") as wheel:
-        for file, content in {**files, f"{info}/RECORD": record}.items():
-            wheel.writestr(file, content)
-    return path
+    return wheelhouse.make_wheel(folder, name, {f"{name}.py": text}, version=version)[1]
 
 
 class DiskIndex:

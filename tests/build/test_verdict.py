@@ -1,0 +1,79 @@
+"""What a manifest keeps of an audit, and what a person is told."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import msgspec
+import pytest
+from devicefiles import FOLDER
+from samples import KERNELS, plan_inputs, with_recipe
+from wheelhouse import make_wheel
+
+from orchestrator.build import verdict
+from orchestrator.model.arch import parse_request
+from orchestrator.model.recipe import ModulePolicy
+from orchestrator.plan.planner import keyed_steps
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from orchestrator.plan.steps import KeyedStep
+
+
+def step(arch: str = "12.1a", *policy: ModulePolicy) -> KeyedStep:
+    modules = policy or (ModulePolicy(match="kernels/*.so", expect="native"),)
+    inputs = with_recipe(msgspec.structs.replace(KERNELS, modules=modules))
+    inputs = plan_inputs(recipes=inputs.recipes, arch=parse_request(arch))
+    return next(item for item in keyed_steps(inputs, ()) if item.name == "kernels")
+
+
+def wheel_of(folder: Path, module: str) -> Path:
+    files = {"kernels/_C.so": (FOLDER / module).read_bytes(), "kernels/__init__.py": b""}
+    return make_wheel(folder, "kernels", files)[1]
+
+
+@pytest.fixture
+def wheel(tmp_path: Path) -> Path:
+    return wheel_of(tmp_path, "native.so")
+
+
+def test_a_wheel_that_holds_what_was_asked_for(wheel: Path) -> None:
+    asked = step("9.0a;12.1a")
+    audit, report = verdict.audit(asked, [wheel], ["digest"])
+    assert audit.verdict == "pass"
+    assert audit.coverage == "sm_121a, sm_90a 2/2 on 9.0; sm_121a, sm_90a 2/2 on 12.1"
+    assert audit.key == verdict.key_of(asked, ["digest"])
+    assert verdict.problems(report) == []
+    assert verdict.warnings(report) == []
+
+
+def test_what_nobody_asked_for_is_a_warning(wheel: Path) -> None:
+    audit, report = verdict.audit(step(), [wheel], ["digest"])
+    assert (audit.verdict, audit.coverage) == ("pass", "sm_121a, sm_90a 2/2")
+    (warning,) = verdict.warnings(report)
+    assert warning == "kernels/_C.so: holds what was not asked for: sm_90a (2)"
+
+
+def test_what_it_lacks_is_one_line_each(tmp_path: Path) -> None:
+    audit, report = verdict.audit(step(), [wheel_of(tmp_path, "wrong.so")], ["digest"])
+    assert (audit.verdict, audit.coverage) == ("fail", "sm_120a 0/2")
+    (problem,) = verdict.problems(report)
+    assert problem.startswith("kernels/_C.so: none of 2 containers has SASS for 12.1")
+    assert any("asked for, and in no module: sm_121a" in text for text in verdict.warnings(report))
+
+
+def test_a_pattern_may_match_in_any_wheel_of_an_artifact(wheel: Path, tmp_path: Path) -> None:
+    shim = make_wheel(tmp_path, "shim", {"shim/__init__.py": b""})[1]
+    policy = (
+        ModulePolicy(match="kernels/*.so", expect="native"),
+        ModulePolicy(match="shim/__init__.py", expect="host"),
+    )
+    assert verdict.audit(step("12.1a", *policy), [wheel, shim], ["a", "b"])[0].verdict == "pass"
+    assert verdict.audit(step("12.1a", *policy), [wheel], ["a"])[0].verdict == "fail"
+
+
+def test_host_only(tmp_path: Path) -> None:
+    pure = make_wheel(tmp_path, "kernels", {"kernels/__init__.py": b""})[1]
+    policy = ModulePolicy(match="kernels/__init__.py", expect="host")
+    assert verdict.audit(step("12.1a", policy), [pure], ["a"])[0].coverage == "host only"
