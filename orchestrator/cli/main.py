@@ -33,6 +33,9 @@ COMMANDS = {
 }
 
 
+_OLDEST = 0x030B0000
+"""Python 3.11. pip refuses older ones, but a checkout can be run by any."""
+
 BUG = 70
 """Exit code of an error that nobody foresaw (EX_SOFTWARE of sysexits.h)."""
 
@@ -123,6 +126,10 @@ def run(arguments: Sequence[str]) -> int:
     if sys.stdout is None:  # closed by the caller (`>&-`): what is said goes nowhere
         sys.stdout = os.fdopen(os.open(os.devnull, os.O_WRONLY), "w", encoding="utf-8")
     try:
+        if sys.hexversion < _OLDEST:
+            from orchestrator.toolchain.python import check_python
+
+            check_python()
         code = _invoke(arguments)
         sys.stdout.flush()
     except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001 (the last net; it is told, never swallowed)

@@ -9,7 +9,7 @@ import zipfile
 from typing import TYPE_CHECKING
 
 import pytest
-from tinyproject import git
+from tinyproject import SPARKBUILD, git
 
 if TYPE_CHECKING:
     from tinyproject import TinyProject
@@ -43,6 +43,31 @@ def test_the_same_again_does_nothing_and_says_so(tiny: TinyProject) -> None:
     assert "nothing to do" in ran.out
     assert {path: path.stat().st_mtime_ns for path in tiny.dist.rglob("*")} == before
     assert len(list(tiny.home.glob("logs/*"))) == 1, "no command was run"
+
+
+def test_a_run_with_nothing_to_do_starts_no_process(tiny: TinyProject) -> None:
+    tiny.build()
+    code = (
+        "import sys\n"
+        "starts = {'subprocess.Popen', 'os.posix_spawn', 'os.exec', 'os.fork', 'os.forkpty', 'os.system'}\n"
+        "sys.addaudithook(lambda event, args: event in starts and sys.exit(f'started {event} {args!r}'))\n"
+        "from orchestrator.cli.main import run\n"
+        "sys.exit(run(sys.argv[1:]))"
+    )
+    arguments = tiny.command("all", "--stack", "tiny")[len(SPARKBUILD) :]
+
+    def watched() -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, "-P", "-c", code, *arguments]
+        return subprocess.run(
+            command, cwd=tiny.root, env=tiny.environment(), capture_output=True, text=True, check=False
+        )
+
+    done = watched()
+    assert done.returncode == 0, done.stderr
+    assert "nothing to do" in done.stdout
+    tiny.env = {"OTHER": "1"}
+    tiny.write()
+    assert "started subprocess.Popen" in watched().stderr, "the watch itself works"
 
 
 def test_two_builds_give_the_same_bytes(tiny: TinyProject) -> None:
