@@ -222,19 +222,19 @@ def _environment_facts() -> dict[str, str]:
     from orchestrator.build.environ import command_environ, keyed
     from orchestrator.package.rewrite import epoch_of_commands
 
-    work, tools = Path("/work-folder"), Path("/tools-folder")
+    work, tools, layers = Path("/work-folder"), Path("/tools-folder"), Path("/layers-folder")
     environ = command_environ(
         prefix=work / "env",
         home=work / "home",
         tmp=work / "tmp",
         jobs=1,
         source_date_epoch=epoch_of_commands(),
-        maps={work: "step"},
+        maps={work: "step", layers: "layers"},
         toolkit=tools,
         cc=tools / "cc",
         cxx=tools / "c++",
     )
-    return keyed(environ, places={work: "work", tools: "tools"})
+    return keyed(environ, places={work: "work", tools: "tools", layers: "layers"})
 
 
 class _PatchDigests:

@@ -226,7 +226,7 @@ def _environ(
         tmp=work / "tmp",
         jobs=jobs_for(recipe.build.memory_per_unit),
         source_date_epoch=epoch_of_commands(),
-        maps={work: step.name},
+        maps={work: step.name, session.home.layers: "layers"},
         toolkit=provided.toolkit if step.keyed.arch_env else None,
         cc=prepared.compiler.cc,
         cxx=prepared.compiler.cxx,
