@@ -29,6 +29,8 @@ from orchestrator.errors import (
     SparkbuildError,
     ToolMissingError,
 )
+from orchestrator.report.units import show_bytes
+from orchestrator.store.atomic import free_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -37,6 +39,8 @@ GUARDIAN = Path(__file__).with_name("guardian.py")
 JOIN_LIMIT_S = 12.0
 """A little more than the guardian's own limit."""
 STILL_EVERY_S = 1.0
+LITTLE = 16 << 20
+"""Bytes; on a disk with less, a failed command is taken to have failed for want of space."""
 LINE_EVERY_S = 0.2
 """How often `on_line` is called at most."""
 LOOK_EVERY_S = 0.5
@@ -259,10 +263,16 @@ class Running:
         where = str(self._log)
         if found:
             text, where = f"{text}: {found.text}", f"{where}:{found.number}"
-            if os.strerror(errno.ENOSPC) in found.text:
-                return NoSpaceError(text, where=where, hint="free some (`sparkbuild store gc`) and run again")
         elif last := last_line(self._log, start=finished.log_start):
             text = f"{text}; its last line: {last}"
+        free = free_bytes(self._cwd)
+        # Not every compiler says why it could not write; and what it had written it removes when it fails.
+        if free is not None and (free < LITTLE or (found and os.strerror(errno.ENOSPC) in found.text)):
+            return NoSpaceError(
+                f"{text} (little space left: {show_bytes(free)} free in {self._cwd})",
+                where=where,
+                hint="free some (`sparkbuild store gc`), and run the same again",
+            )
         return BuildFailedError(
             text, where=where, hint="the log holds the whole output, command and environment"
         )

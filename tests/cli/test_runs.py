@@ -128,7 +128,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
     subprocess.run(["/usr/bin/umount", "-l", str(folder)], check=True)
 
 
-@pytest.mark.parametrize("free", [0.0, 0.1, 0.6, 1.5])
+@pytest.mark.parametrize("free", [0.0, 0.1, 0.6, 1.5, 2.5])
 def test_a_full_disk_is_told_with_what_to_free_and_nothing_is_lost(
     tiny: TinyProject, small_disk: Path, free: float
 ) -> None:
