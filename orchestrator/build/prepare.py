@@ -7,26 +7,27 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from orchestrator.build import past
+from orchestrator.build.localsources import local_digests, local_folders
 from orchestrator.errors import UnknownNameError, UsageError
 from orchestrator.model.arch import Device, image_names, parse_request
 from orchestrator.model.catalog import Catalog
 from orchestrator.model.platform import Target
 from orchestrator.plan.fit import stack_graph
 from orchestrator.plan.key import MachineFacts
-from orchestrator.plan.planner import Past, PlanInputs, decide, keyed_steps
-from orchestrator.plan.steps import Estimate
+from orchestrator.plan.planner import PlanInputs, decide, keyed_steps
 from orchestrator.report.events import Note
-from orchestrator.store.artifacts import Artifact, Store
+from orchestrator.store.artifacts import Store
 from orchestrator.store.facts import Facts
-from orchestrator.store.listing import entries
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
 
     from orchestrator.model.lock import Lock
     from orchestrator.model.recipe import Recipe
     from orchestrator.model.stack import Stack
-    from orchestrator.plan.steps import KeyedStep, Plan
+    from orchestrator.plan.planner import Past
+    from orchestrator.plan.steps import Plan
     from orchestrator.report.events import Emit
     from orchestrator.store.home import Home
     from orchestrator.toolchain.compiler import Compiler
@@ -101,7 +102,7 @@ def prepare(ask: Ask, home: Home, emit: Emit) -> Prepared:
     recipes = catalog.recipes(stack.components)
     stack_graph(stack, recipes)  # mistakes in these come before those of a lock
     lock = catalog.lock(stack.name, target)
-    local = _own_folders(catalog, recipes) | _local_sources(ask.sources, recipes)
+    local = local_folders(catalog, recipes, ask.sources)
     facts = Facts(home.facts)
     compiler = host_compiler(facts)
     toolkit = None
@@ -129,13 +130,13 @@ def prepare(ask: Ask, home: Home, emit: Emit) -> Prepared:
         ),
         patch_digest=_PatchDigests(catalog, recipes),
         device=device,
-        local_sources=_local_digests(local),
+        local_sources=local_digests(local),
     )
     keyed = keyed_steps(inputs, ask.names)
     store = Store(home, emit)
-    known = _known(store, keyed)
+    known = past.known(store, keyed)
     missing = any(step.kind == "build" and step.key not in known for step in keyed)
-    last = latest(store) if missing or ask.names else {}
+    last = past.latest(store) if missing or ask.names else {}
     return Prepared(
         ask=ask,
         catalog=catalog,
@@ -175,48 +176,6 @@ def _stack_name(ask: Ask, catalog: Catalog) -> str:
     )
 
 
-def _own_folders(catalog: Catalog, recipes: Mapping[str, Recipe]) -> dict[tuple[str, str], Path]:
-    """Return (recipe, source) -> folder for every source that a recipe itself takes from a folder."""
-    return {
-        (name, key): (catalog.recipe_path(name).parent / source.local).absolute()
-        for name, recipe in recipes.items()
-        for key, source in recipe.sources.items()
-        if source.local is not None
-    }
-
-
-def _local_sources(given: Sequence[str], recipes: Mapping[str, Recipe]) -> dict[tuple[str, str], Path]:
-    """Return (recipe, source) -> folder for every `--source NAME=DIR`."""
-    found: dict[tuple[str, str], Path] = {}
-    for text in given:
-        name, equals, folder = text.partition("=")
-        recipe, _, source = name.partition("/")
-        source = source or "main"
-        if not equals or not folder:
-            raise UsageError(
-                f"--source {text!r} is not NAME=DIR", hint="such as causal-conv1d=../causal-conv1d"
-            )
-        if recipe not in recipes:
-            raise UnknownNameError("recipe in this stack", recipe, recipes)
-        if source not in recipes[recipe].sources:
-            raise UnknownNameError(f"source of {recipe}", source, recipes[recipe].sources)
-        path = Path(folder).expanduser().absolute()
-        if not path.is_dir():
-            raise UsageError(
-                f"--source {name}: {path} is no folder", hint="name the folder that holds the source"
-            )
-        found[recipe, source] = path
-    return found
-
-
-def _local_digests(local: Mapping[tuple[str, str], Path]) -> dict[tuple[str, str], str]:
-    if not local:
-        return {}
-    from orchestrator.source.local import tree_digest
-
-    return {key: tree_digest(path) for key, path in local.items()}
-
-
 def _environment_facts() -> dict[str, str]:
     """Return the part of the commands' environment that reaches every build alike, whatever the folders."""
     from orchestrator.build.environ import command_environ, keyed
@@ -250,34 +209,3 @@ class _PatchDigests:
         wanted = next(item for item in self._recipes[recipe].patches if item.name == patch)
         # Of the diffs alone: a better reason at the top of the file builds nothing again.
         return read_patch(self._catalog.patch_file(recipe, wanted)).digest
-
-
-def _known(store: Store, steps: Sequence[KeyedStep]) -> dict[str, Past]:
-    """Return what the store holds under the keys of these steps."""
-    found: dict[str, Past] = {}
-    for step in steps:
-        if step.kind != "build" or step.key is None:
-            continue
-        if artifact := store.get(step.key):
-            found[step.key] = _past(artifact, rejected=False)
-        elif artifact := store.get_rejected(step.key):
-            found[step.key] = _past(artifact, rejected=True)
-    return found
-
-
-def _past(artifact: Artifact, *, rejected: bool) -> Past:
-    cost = artifact.manifest.cost
-    estimate = Estimate(cost.cpu_s, cost.peak_bytes, artifact.size)
-    return Past(artifact.manifest.ingredients, rejected=rejected, estimate=estimate)
-
-
-def latest(store: Store) -> dict[str, Past]:
-    """Return recipe -> its newest artifact, served or rejected, of whatever key."""
-    newest: dict[str, tuple[str, Past]] = {}
-    for entry in entries(store.home):
-        if entry.artifact is None:
-            continue
-        manifest = entry.artifact.manifest
-        if manifest.name not in newest or manifest.created >= newest[manifest.name][0]:
-            newest[manifest.name] = (manifest.created, _past(entry.artifact, rejected=entry.rejected))
-    return {name: past for name, (_, past) in newest.items()}

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import os
-import shutil
 from dataclasses import dataclass
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from orchestrator.build import pep517, torchcheck
 from orchestrator.build.environ import command_environ
+from orchestrator.build.outputs import finish
 from orchestrator.build.provide import timed
 from orchestrator.build.supervisor import run
 from orchestrator.build.venv import add_wheels, make_environment
 from orchestrator.errors import BuildFailedError
-from orchestrator.package.rewrite import epoch_of_commands, finish_wheel, local_version
+from orchestrator.package.rewrite import epoch_of_commands
 from orchestrator.report.events import Note, Progress
 from orchestrator.store.manifest import Cost
 
@@ -175,7 +175,7 @@ def build(
             session.emit(
                 Note("warning", f"still ran after its command had ended, and was killed: {left}", step.name)
             )
-    wheels = _finish(step, prepared, _outputs(step, out), finished)
+    wheels = finish(step, prepared, out, finished)
     cost = Cost(
         wall_s=sum(item.wall_s for item in done),
         cpu_s=sum(item.cpu_s for item in done),
@@ -257,72 +257,3 @@ def _locked_packages(step: Step, prepared: Prepared, environment: Environment) -
         version = keyed.locked.prebuilt.version if keyed.locked.prebuilt else keyed.version
         found.append(torchcheck.take(environment.search_path, keyed.distribution, version=version))
     return found
-
-
-def _outputs(step: Step, out: Path) -> list[Path]:
-    recipe = step.keyed.view
-    found: list[Path] = []
-    for pattern in recipe.build.outputs:
-        matches = sorted(out.glob(pattern))
-        if not matches:
-            raise BuildFailedError(
-                f"the build left nothing that matches {pattern}",
-                where=str(out),
-                hint="commands must put their wheels into {out}; see the log",
-            )
-        found += [match for match in matches if match not in found]
-    return found
-
-
-def _finish(step: Step, prepared: Prepared, outputs: Sequence[Path], finished: Path) -> tuple[Path, ...]:
-    """Check what the wheels claim to be, and give them their local version."""
-    torch = next(
-        (
-            prepared.plan.step(need).keyed.version
-            for need in step.keyed.build_needs
-            if prepared.plan.step(need).keyed.distribution == "torch"
-        ),
-        None,
-    )
-    local = local_version(
-        toolkit=prepared.toolkit.version if prepared.toolkit and step.keyed.arch_env else None,
-        torch=torch,
-        arches=tuple(entry.arch.name for entry in step.keyed.entries),
-    )
-    _check_claims(step, [output for output in outputs if output.suffix == ".whl"])
-    wheels = []
-    for output in outputs:
-        if output.suffix == ".whl":
-            wheels.append(finish_wheel(output, local=local, epoch=epoch_of_commands(), out=finished))
-        else:
-            wheels.append(Path(shutil.copy2(output, finished / PurePosixPath(output.name))))
-    return tuple(wheels)
-
-
-def _check_claims(step: Step, wheels: Sequence[Path]) -> None:
-    """See that the wheels are what the stack pins: another name or version means another source."""
-    from packaging.utils import InvalidWheelFilename, canonicalize_name, parse_wheel_filename
-    from packaging.version import Version
-
-    wanted_name, wanted = canonicalize_name(step.keyed.distribution), Version(step.keyed.version)
-    names = set()
-    for wheel in wheels:
-        try:
-            name, version, _, _ = parse_wheel_filename(wheel.name)
-        except InvalidWheelFilename as error:
-            raise BuildFailedError(
-                f"the build made {wheel.name}, which is no wheel's name: {error}", where=str(wheel)
-            ) from error
-        names.add(name)
-        if version.public != wanted.public:
-            raise BuildFailedError(
-                f"the build made version {version}, the stack pins {wanted}",
-                where=str(wheel),
-                hint="it may come from git tags that the source does not have; set it in the recipe's env",
-            )
-    if wheels and wanted_name not in names:
-        raise BuildFailedError(
-            f"the build made {', '.join(sorted(names))}, and no wheel named {wanted_name}",
-            where=str(wheels[0].parent),
-            hint="the recipe's `distribution` says how the wheel is named where that differs from the recipe",
-        )

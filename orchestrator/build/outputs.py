@@ -1,0 +1,91 @@
+"""What a build leaves: which files count, whether they are what the stack pins, and their local version."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING
+
+from orchestrator.errors import BuildFailedError
+from orchestrator.package.rewrite import epoch_of_commands, finish_wheel, local_version
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from orchestrator.build.prepare import Prepared
+    from orchestrator.plan.steps import Step
+
+
+def _outputs(step: Step, out: Path) -> list[Path]:
+    recipe = step.keyed.view
+    found: list[Path] = []
+    for pattern in recipe.build.outputs:
+        # A link could lead anywhere, and a folder is no wheel.
+        matches = sorted(path for path in out.glob(pattern) if path.is_file() and not path.is_symlink())
+        if not matches:
+            raise BuildFailedError(
+                f"the build left nothing that matches {pattern}",
+                where=str(out),
+                hint="commands must put their wheels into {out}; see the log",
+            )
+        found += [match for match in matches if match not in found]
+    return found
+
+
+def finish(step: Step, prepared: Prepared, out: Path, finished: Path) -> tuple[Path, ...]:
+    """Check what the wheels that a build left in `out` claim to be, and finish them into `finished`.
+
+    Raises:
+        BuildFailedError: nothing matches the recipe's outputs, or a wheel has another name or version.
+    """
+    outputs = _outputs(step, out)
+    torch = next(
+        (
+            prepared.plan.step(need).keyed.version
+            for need in step.keyed.build_needs
+            if prepared.plan.step(need).keyed.distribution == "torch"
+        ),
+        None,
+    )
+    local = local_version(
+        toolkit=prepared.toolkit.version if prepared.toolkit and step.keyed.arch_env else None,
+        torch=torch,
+        arches=tuple(entry.arch.name for entry in step.keyed.entries),
+    )
+    _check_claims(step, [output for output in outputs if output.suffix == ".whl"])
+    wheels = []
+    for output in outputs:
+        if output.suffix == ".whl":
+            wheels.append(finish_wheel(output, local=local, epoch=epoch_of_commands(), out=finished))
+        else:
+            wheels.append(Path(shutil.copy2(output, finished / PurePosixPath(output.name))))
+    return tuple(wheels)
+
+
+def _check_claims(step: Step, wheels: Sequence[Path]) -> None:
+    """See that the wheels are what the stack pins: another name or version means another source."""
+    from packaging.utils import InvalidWheelFilename, canonicalize_name, parse_wheel_filename
+    from packaging.version import Version
+
+    wanted_name, wanted = canonicalize_name(step.keyed.distribution), Version(step.keyed.version)
+    names = set()
+    for wheel in wheels:
+        try:
+            name, version, _, _ = parse_wheel_filename(wheel.name)
+        except InvalidWheelFilename as error:
+            raise BuildFailedError(
+                f"the build made {wheel.name}, which is no wheel's name: {error}", where=str(wheel)
+            ) from error
+        names.add(name)
+        if version.public != wanted.public:
+            raise BuildFailedError(
+                f"the build made version {version}, the stack pins {wanted}",
+                where=str(wheel),
+                hint="it may come from git tags that the source does not have; set it in the recipe's env",
+            )
+    if wheels and wanted_name not in names:
+        raise BuildFailedError(
+            f"the build made {', '.join(sorted(names))}, and no wheel named {wanted_name}",
+            where=str(wheels[0].parent),
+            hint="the recipe's `distribution` says how the wheel is named where that differs from the recipe",
+        )
