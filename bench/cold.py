@@ -1,4 +1,4 @@
-"""The quickstart, cold: `python -P bench/cold.py`. Downloads 3 GB and compiles for minutes.
+"""The quickstart, cold: `python bench/cold.py`. Downloads 3 GB and compiles for minutes.
 
 Prints the whole run's wall time, and the CPU seconds that are ours: all of the run's, unpacking, hashing and
 pip included, less what the build's own commands took.

@@ -1,4 +1,4 @@
-"""All benchmarks: `python -P bench/run.py [QUICKSTART_HOME QUICKSTART_DIST]`, with sparkbuild installed.
+"""All benchmarks: `python bench/run.py [QUICKSTART_HOME QUICKSTART_DIST]`, with sparkbuild installed.
 
 The quickstart's no-op is measured when a state folder and a dist folder of a finished quickstart are
 named. Limits are those that the project set itself, in CPU seconds on two common cores.
