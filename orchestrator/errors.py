@@ -204,6 +204,16 @@ class OfflineError(SourceError):
     code = "offline"
 
 
+# --- 70 -------------------------------------------------------------------------------------------
+
+
+class UnforeseenError(SparkbuildError):
+    """What nobody foresaw, in one step of a run: the others go on."""
+
+    exit_code = 70
+    code = "unforeseen"
+
+
 # --- 130, 143 -------------------------------------------------------------------------------------
 
 

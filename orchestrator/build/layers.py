@@ -17,7 +17,8 @@ import msgspec
 
 from orchestrator.build.merge import BUCKETS, merge
 from orchestrator.build.unpack import BLOCK, Inventory, make_read_only, read_inventory, unpack_wheel
-from orchestrator.errors import NoSpaceError, StoreError
+from orchestrator.errors import LockError, NoSpaceError, StoreError
+from orchestrator.model.lockchecks import is_sha256
 from orchestrator.report.events import Note, Progress
 from orchestrator.report.units import show_bytes
 from orchestrator.store.atomic import disk_errors, free_bytes, place_dir, temporary_dir
@@ -63,7 +64,17 @@ class Layer:
 
 
 def layer_key(files: Sequence[LockedFile], *, salt: str = "") -> str:
-    """Return the name of a layer: a hash of its wheels, of `salt`, and of `LAYOUT`."""
+    """Return the name of a layer: a hash of its wheels, of `salt`, and of `LAYOUT`.
+
+    Raises:
+        LockError: a sha256 that is none. It names a folder, and so must not be a path to another.
+    """
+    for file in files:
+        if not is_sha256(file.sha256):
+            raise LockError(
+                f"sha256 of {file.file!r}: found {file.sha256[:80]!r}, expected 64 lower-case hex digits",
+                hint="make the lock anew with `sparkbuild lock`",
+            )
     lines = [f"layout {LAYOUT}", f"salt {salt}", *sorted({file.sha256 for file in files})]
     return hashlib.sha256("\n".join(lines).encode()).hexdigest()
 
@@ -79,7 +90,7 @@ def find_layer(files: Sequence[LockedFile], *, home: Home, salt: str = "") -> La
 
 
 def needs(files: Sequence[LockedFile], *, home: Home, salt: str = "") -> list[LockedFile]:
-    """Return the files that must be downloaded before `ensure_layer`, each once."""
+    """Return the files that must be downloaded before `ensure_layer`, each once; LockError as `layer_key`."""
     if (home.layers / layer_key(files, salt=salt) / RECORD).is_file():
         return []
     return [file for file in _unique(files) if not (home.wheels / file.sha256).is_dir()]
@@ -109,7 +120,7 @@ def ensure_layer(
         label: the step that events name.
 
     Raises:
-        LockError: two wheels own the same path with different bytes.
+        LockError: two wheels own the same path with different bytes, or a sha256 is none.
         ArchiveRefusedError: a wheel is damaged or not one.
         NoSpaceError: the disk is, or would get, full; says how much is needed.
         StoreError: the file system refused otherwise, or a wheel was not handed over.

@@ -81,12 +81,15 @@ def newest_line(log: Path, since: int) -> tuple[int, str | None]:
 
     Only the last 8 KiB are looked at. The line is None when there is none; one of ours does not count.
     """
-    with log.open("rb") as file:
-        size = file.seek(0, os.SEEK_END)
-        if size <= since:
-            return since, None
-        file.seek(max(since, size - TAIL_BYTES))
-        data = file.read(TAIL_BYTES)
+    try:
+        with log.open("rb") as file:
+            size = file.seek(0, os.SEEK_END)
+            if size <= since:
+                return since, None
+            file.seek(max(since, size - TAIL_BYTES))
+            data = file.read(TAIL_BYTES)
+    except OSError:  # a build can do anything, remove its log too
+        return since, None
     # A progress bar ends its states with \r; what follows the last end is not complete yet.
     lines = re.split(rb"[\r\n]+", data)[:-1]
     for raw in reversed(lines):

@@ -16,6 +16,10 @@ if TYPE_CHECKING:
     from orchestrator.plan.steps import Step
 
 
+RESERVED = frozenset({"manifest.json", "simple", "sparkbuild.json"})
+"""Names that the store and dist need for their own files."""
+
+
 def _outputs(step: Step, out: Path) -> list[Path]:
     recipe = step.keyed.view
     found: list[Path] = []
@@ -29,6 +33,14 @@ def _outputs(step: Step, out: Path) -> list[Path]:
                 hint="commands must put their wheels into {out}; see the log",
             )
         found += [match for match in matches if match not in found]
+    names = [path.name for path in found]
+    for name in names:
+        if name in RESERVED or name.startswith(".") or names.count(name) > 1:
+            raise BuildFailedError(
+                f"the build left {name!r}, which dist and store use for themselves, or more than once",
+                where=str(out),
+                hint="let the recipe's `outputs` name the wheels only",
+            )
     return found
 
 
@@ -76,16 +88,23 @@ def _check_claims(step: Step, wheels: Sequence[Path]) -> None:
             raise BuildFailedError(
                 f"the build made {wheel.name}, which is no wheel's name: {error}", where=str(wheel)
             ) from error
-        names.add(name)
+        names.add(str(name))
         if version.public != wanted.public:
             raise BuildFailedError(
                 f"the build made version {version}, the stack pins {wanted}",
                 where=str(wheel),
                 hint="it may come from git tags that the source does not have; set it in the recipe's env",
             )
+    others = sorted(names - {wanted_name})
     if wheels and wanted_name not in names:
         raise BuildFailedError(
-            f"the build made {', '.join(sorted(names))}, and no wheel named {wanted_name}",
+            f"the build made {', '.join(others)}, and no wheel named {wanted_name}",
             where=str(wheels[0].parent),
             hint="the recipe's `distribution` says how the wheel is named where that differs from the recipe",
+        )
+    if others and step.keyed.view.build.outputs == ("*.whl",):
+        raise BuildFailedError(
+            f"the build made wheels of other projects too: {', '.join(others)}",
+            where=str(wheels[0].parent),
+            hint="if they are meant, let the recipe's `outputs` name each",
         )

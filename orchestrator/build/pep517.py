@@ -113,6 +113,7 @@ def build_wheel(
             log=log,
             timeout_s=timeout_s,
             on_line=on_line,
+            name=f"build backend {system.backend}",
         )
         commands.append(finished)
         if after:
@@ -150,6 +151,13 @@ def build_wheel(
             f"the build backend {system.backend} cannot build wheels",
             where=str(project),
             hint="see whether the project names the right backend in its pyproject.toml",
+        ) from error
+    except (OSError, ValueError) as error:
+        # The hook's answer is a JSON file, written when it returns.
+        raise BuildFailedError(
+            f"the build backend {system.backend} ended without telling its result",
+            where=str(log),
+            hint="it left by another way than returning, such as os._exit; see the log",
         ) from error
     return BuiltWheel(_only_wheel(out, name), tuple(commands))
 
@@ -199,7 +207,7 @@ def _is_met(text: str, environment: Environment) -> bool:
 
 
 def _only_wheel(out: Path, name: str) -> Path:
-    found = sorted(path.name for path in out.glob("*.whl"))
+    found = sorted(path.name for path in out.glob("*.whl") if path.is_file() and not path.is_symlink())
     if found != [name]:
         raise BuildFailedError(
             f"the build backend says it made {name!r}; in its folder are: {', '.join(found) or 'no wheels'}",

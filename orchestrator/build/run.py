@@ -7,14 +7,15 @@ from typing import TYPE_CHECKING
 
 from orchestrator.build import stages, verdict
 from orchestrator.build.provide import Provided, provide, timed
+from orchestrator.build.serving import Dist
 from orchestrator.errors import (
     AuditFailedError,
     InterruptedRunError,
     MachineError,
     SparkbuildError,
     StoreError,
+    UnforeseenError,
 )
-from orchestrator.package.index import check_folder, entry_name, is_current, publish, read_listing
 from orchestrator.report.events import Note
 from orchestrator.report.tables import Row
 from orchestrator.store.atomic import sha256_file
@@ -29,6 +30,14 @@ if TYPE_CHECKING:
     from orchestrator.store.artifacts import Artifact
 
 
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """A step that did not go well."""
+
+    step: str
+    error: SparkbuildError
+
+
 @dataclass(slots=True)
 class Outcome:
     """What a run came to."""
@@ -36,15 +45,15 @@ class Outcome:
     dist: Path
     """`dist/<stack>`: wheels and their index."""
     rows: list[Row] = field(default_factory=list)
-    failures: list[SparkbuildError] = field(default_factory=list)
+    failures: list[Failure] = field(default_factory=list)
     worked: bool = False
     """False: everything was there already."""
 
     @property
     def exit_code(self) -> int:
         """0, or the code of the earliest stage that failed: 5 before 4 before 1 before 3."""
-        codes = {error.exit_code for error in self.failures}
-        return next((code for code in (5, 4, 2, 1, 3) if code in codes), 0)
+        codes = {failure.error.exit_code for failure in self.failures}
+        return next((code for code in (70, 5, 4, 2, 1, 3) if code in codes), 0)
 
 
 def carry_out(prepared: Prepared, session: Session, *, dist: Path, offline: bool = False) -> Outcome:
@@ -62,42 +71,48 @@ def carry_out(prepared: Prepared, session: Session, *, dist: Path, offline: bool
         SourceError and its kin (5), MachineError and its kin (4): before anything is built.
         InterruptedRunError: a signal came; what was finished is kept.
     """
-    check_folder(dist / prepared.stack.name)
-    run = _Run(prepared, session, dist / prepared.stack.name)
+    run = _Run(prepared, session, Dist.opened(dist / prepared.stack.name, prepared.target.tag))
     session.lease.use("artifacts", [step.keyed.key for step in prepared.plan.steps if step.keyed.key])
     run.provided = provide(prepared, prepared.plan.builds, session, offline=offline)
     for step in prepared.plan.steps:
         run.step(step, offline=offline)
-    run.serve()
+    if run.dist.update(run.handed_on(), run.failed, session.emit):
+        run.outcome.worked = True
     return run.outcome
 
 
 class _Run:
     """What is known so far. One run, one thread."""
 
-    def __init__(self, prepared: Prepared, session: Session, dist: Path) -> None:
+    def __init__(self, prepared: Prepared, session: Session, dist: Dist) -> None:
         self.prepared = prepared
         self.session = session
         self.dist = dist
-        self.outcome = Outcome(dist=dist)
+        self.outcome = Outcome(dist=dist.folder)
         self.provided: Provided
-        self._listing = read_listing(dist)
+        self.failed: set[str] = set()
         self._artifacts: dict[str, Artifact] = {}
         self._verified: dict[str, list[Path]] = {}
-        self._failed: set[str] = set()
+
+    def handed_on(self) -> dict[str, dict[Path, str]]:
+        """Return component -> wheels whose bytes were hashed in this run, and their sha256."""
+        return {
+            name: {path: file.sha256 for path, file in zip(paths, artifact.manifest.files, strict=True)}
+            for name, paths in self._verified.items()
+            if (artifact := self._artifacts.get(name)) is not None
+        }
 
     def step(self, step: Step, *, offline: bool) -> None:
         keyed = step.keyed
         if step.action in {"prebuilt", "not-applicable"}:
-            why = step.why if step.action == "not-applicable" else "as published"
-            self.outcome.rows.append(Row(step.name, keyed.version, step.action, coverage=why, key=keyed.key))
+            note = step.why if step.action == "not-applicable" else ""
+            self.outcome.rows.append(Row(step.name, keyed.version, step.action, note=note, key=keyed.key))
             return
-        lost = sorted(self._failed.intersection(keyed.needs))
+        lost = sorted(self.failed.intersection(keyed.needs))
         if lost:
-            self._failed.add(step.name)
-            self.outcome.rows.append(
-                Row(step.name, keyed.version, "skipped", coverage=f"needs {', '.join(lost)}")
-            )
+            self.failed.add(step.name)
+            note = f"needs {', '.join(lost)}, which failed"
+            self.outcome.rows.append(Row(step.name, keyed.version, "skipped", note=note))
             return
         try:
             if step.action == "reuse":
@@ -108,13 +123,24 @@ class _Run:
             # A full disk or a missing tool is everybody's: nothing that follows would go better.
             raise
         except SparkbuildError as error:
-            self._failed.add(step.name)
-            self.outcome.failures.append(error)
-            action = "rejected" if isinstance(error, AuditFailedError) else "failed"
-            if not any(row.component == step.name for row in self.outcome.rows):
-                log = self.session.log(step.name)
-                shown = str(log) if log.exists() else None
-                self.outcome.rows.append(Row(step.name, keyed.version, action, key=keyed.key, log=shown))
+            self._fail(step, error)
+        except Exception as error:  # noqa: BLE001 (told with its kind; what does not depend on it goes on)
+            unforeseen = UnforeseenError(
+                f"{type(error).__name__}: {error}",
+                hint="this is a mistake in sparkbuild; the same with --debug shows where",
+            )
+            unforeseen.__cause__ = error
+            self._fail(step, unforeseen)
+
+    def _fail(self, step: Step, error: SparkbuildError) -> None:
+        self.failed.add(step.name)
+        self.outcome.failures.append(Failure(step.name, error))
+        action = "rejected" if isinstance(error, AuditFailedError) else "failed"
+        if not any(row.component == step.name for row in self.outcome.rows):
+            log = self.session.log(step.name)
+            shown = str(log) if log.exists() else None
+            row = Row(step.name, step.keyed.version, action, key=step.keyed.key, log=shown)
+            self.outcome.rows.append(row)
 
     def _reuse(self, step: Step, *, offline: bool) -> None:
         """Serve what is stored, or build it anew when it is gone or its bytes prove wrong."""
@@ -151,16 +177,13 @@ class _Run:
         """Hash an artifact that will be handed on; None when its bytes are wrong."""
         wheels = {item.name: item.sha256 for item in artifact.manifest.files}
         needed = any(step.name in other.keyed.build_needs for other in self.prepared.plan.builds)
-        if not needed and is_current(self.dist, self._listing, self._entry(step.name), wheels):
+        if not needed and self.dist.serves(step.name, wheels):
             return artifact
         paths = self.session.store.verified(artifact)
         if paths is None:
             return None
         self._verified[step.name] = paths
         return artifact
-
-    def _entry(self, name: str) -> str:
-        return entry_name(name, self.prepared.target.tag)
 
     def _audit_again(self, step: Step, artifact: Artifact) -> Artifact | None:
         store = self.session.store
@@ -281,24 +304,3 @@ class _Run:
                 log=manifest.log if action == "built" else None,
             )
         )
-
-    def serve(self) -> None:
-        """Bring `dist/<stack>` up to date: this run's wheels in, the ones that failed now out."""
-        entries: dict[str, dict[Path, str]] = {}
-        for name, paths in self._verified.items():
-            artifact = self._artifacts.get(name)
-            if artifact is None:
-                continue
-            wheels = {item.name: item.sha256 for item in artifact.manifest.files}
-            if not is_current(self.dist, self._listing, self._entry(name), wheels):
-                entries[self._entry(name)] = {path: wheels[path.name] for path in paths}
-        withdrawn = [
-            entry for entry in map(self._entry, sorted(self._failed)) if entry in self._listing.entries
-        ]
-        if entries or withdrawn:
-            self.outcome.worked = True
-            publish(self.dist, entries, withdrawn)
-        for name in sorted(self._failed):
-            if self._entry(name) in withdrawn:
-                text = "its former wheel is no longer served in dist; the store still has it"
-                self.session.emit(Note("warning", text, name))

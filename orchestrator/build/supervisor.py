@@ -74,9 +74,18 @@ class _TimeUpError(Exception):
 class Running:
     """A command that was started: exactly one thread must call `wait`, any may call `stop`."""
 
-    def __init__(self, argv: Sequence[str], *, cwd: Path, env: Mapping[str, str], log: Path) -> None:
+    def __init__(
+        self,
+        argv: Sequence[str],
+        *,
+        cwd: Path,
+        env: Mapping[str, str],
+        log: Path,
+        name: str | None = None,
+    ) -> None:
         interrupt.raise_if_interrupted()
         self._argv = tuple(argv)
+        self._name = name
         self._cwd = cwd
         self._log = log
         self._begin = time.monotonic()
@@ -228,6 +237,8 @@ class Running:
         )
 
     def _shown(self) -> str:
+        if self._name:
+            return self._name
         # Of paths only the end: the folders are sparkbuild's, and long.
         text = shlex.join(Path(word).name if word.startswith("/") else word for word in self._argv)
         return text if len(text) <= 100 else f"{text[:97]}..."  # noqa: PLR2004 - what fits in a line
@@ -258,12 +269,15 @@ class Running:
 
         code = finished.returncode
         how = f"ended with exit code {code}" if code > 0 else f"was killed by {_signal_name(-code)}"
-        found = first_error(self._log, start=finished.log_start)
+        found = last = None
+        with contextlib.suppress(OSError):  # the build removed its log
+            found = first_error(self._log, start=finished.log_start)
+            last = last_line(self._log, start=finished.log_start)
         text = f"`{self._shown()}` {how}"
         where = str(self._log)
         if found:
             text, where = f"{text}: {found.text}", f"{where}:{found.number}"
-        elif last := last_line(self._log, start=finished.log_start):
+        elif last:
             text = f"{text}; its last line: {last}"
         free = free_bytes(self._cwd)
         # Not every compiler says why it could not write; and what it had written it removes when it fails.
@@ -278,16 +292,18 @@ class Running:
         )
 
 
-def start(argv: Sequence[str], *, cwd: Path, env: Mapping[str, str], log: Path) -> Running:
+def start(
+    argv: Sequence[str], *, cwd: Path, env: Mapping[str, str], log: Path, name: str | None = None
+) -> Running:
     """Start `argv` in folder `cwd` with exactly the environment `env`; output is appended to `log`.
 
-    The command is searched on the PATH in `env`.
+    The command is searched on the PATH in `env`. Messages call it by `name`, or by its words.
 
     Raises:
         NoSpaceError, MachineError: the log cannot be written.
         InterruptedRunError: a signal came before.
     """
-    return Running(argv, cwd=cwd, env=env, log=log)
+    return Running(argv, cwd=cwd, env=env, log=log, name=name)
 
 
 def run(
@@ -299,9 +315,11 @@ def run(
     timeout_s: float | None = None,
     on_line: Callable[[str], None] | None = None,
     check: bool = True,
+    name: str | None = None,
 ) -> Finished:
     """Run `argv` to its end: `start`, then `Running.wait`, which see."""
-    return start(argv, cwd=cwd, env=env, log=log).wait(timeout_s=timeout_s, on_line=on_line, check=check)
+    running = start(argv, cwd=cwd, env=env, log=log, name=name)
+    return running.wait(timeout_s=timeout_s, on_line=on_line, check=check)
 
 
 def _start_guardian(log_fd: int) -> tuple[socket.socket, subprocess.Popen[bytes]]:

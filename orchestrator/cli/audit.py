@@ -28,6 +28,8 @@ def command(specs: tuple[str, ...], arch: str | None, device: str | None, *, as_
     from orchestrator.errors import AuditFailedError, SpecError, UsageError
     from orchestrator.inspect.specs import audit_spec
 
+    if not all(specs):
+        raise UsageError("a SPEC is empty", hint="name a wheel, folder or file; is a variable unset?")
     if not specs:
         raise UsageError(
             "nothing to audit", hint="name wheels, folders or files: sparkbuild audit X.whl --arch 12.1a"

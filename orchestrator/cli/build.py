@@ -11,7 +11,7 @@ from orchestrator.cli.options import ask_from, json_option, lines, print_json, w
 
 if TYPE_CHECKING:
     from orchestrator.build.prepare import Prepared
-    from orchestrator.build.run import Outcome
+    from orchestrator.build.run import Failure, Outcome
     from orchestrator.store.home import Home
 
 
@@ -66,8 +66,8 @@ def _command(name: str, text: str, names: tuple[str, ...]) -> click.Command:
             print_json(_json(prepared, outcome))
         else:
             _show(outcome, home)
-        for error in outcome.failures:
-            click.echo(f"error: {error}", err=True)
+        for failure in outcome.failures:
+            _tell(failure, debug=bool(ctx.find_root().params.get("debug")))
         return outcome.exit_code
 
     return command
@@ -109,9 +109,26 @@ def _show(outcome: Outcome, home: Home) -> None:
             out.print(f"        {wheel}", soft_wrap=True)
         out.print(f"index   pip install --index-url {(outcome.dist / 'simple').as_uri()} ...", soft_wrap=True)
     for row in outcome.rows:
+        if row.note:
+            out.print(f"note    {row.component}: {row.note}", soft_wrap=True)
         if row.log:
             out.print(f"log     {row.component}: {row.log}", soft_wrap=True)
     out.print(f"state   {home.root}", soft_wrap=True)
+
+
+def _tell(failure: Failure, *, debug: bool) -> None:
+    """Tell what failed: the component and what went wrong first, then where to look, then what to do."""
+    error = failure.error
+    lines_ = [f"error: {failure.step}: {error.message}"]
+    if error.where:
+        lines_.append(f"  at {error.where}")
+    if error.hint:
+        lines_.append(f"  hint: {error.hint}")
+    click.echo("\n".join(lines_), err=True)
+    if debug:
+        import traceback
+
+        traceback.print_exception(error)
 
 
 def _json(prepared: Prepared, outcome: Outcome) -> dict[str, object]:
@@ -123,7 +140,14 @@ def _json(prepared: Prepared, outcome: Outcome) -> dict[str, object]:
         "dist": str(outcome.dist),
         "rows": [row.to_json() for row in outcome.rows],
         "failures": [
-            {"code": error.code, "exit_code": error.exit_code, "text": error.message, "where": error.where}
-            for error in outcome.failures
+            {
+                "name": failure.step,
+                "code": failure.error.code,
+                "exit_code": failure.error.exit_code,
+                "text": failure.error.message,
+                "where": failure.error.where,
+                "hint": failure.error.hint,
+            }
+            for failure in outcome.failures
         ],
     }

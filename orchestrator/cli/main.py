@@ -161,9 +161,9 @@ def _told(error: BaseException, *, debug: bool) -> int:
         case click.Abort() | KeyboardInterrupt():
             return 130
         case BrokenPipeError():
-            return _silenced(141)  # the reader went away (`| head`)
+            return _silenced(141, 1, 2)  # the reader went away (`| head`), maybe of both
         case OSError(errno=errno.ENOSPC, filename=None):
-            code, text = _silenced(4), "error: standard output cannot be written: no space left"
+            code, text = _silenced(4, 1), "error: standard output cannot be written: no space left"
         case _:
             code, text = BUG, f"error: {type(error).__name__}: {error}"
             text += "\n  hint: this is a mistake in sparkbuild; the same with --debug shows where"
@@ -172,14 +172,16 @@ def _told(error: BaseException, *, debug: bool) -> int:
 
         traceback.print_exception(error)
     else:
-        click.echo(text, err=True)
+        with contextlib.suppress(BrokenPipeError):
+            click.echo(text, err=True)
     return code
 
 
-def _silenced(code: int) -> int:
+def _silenced(code: int, *descriptors: int) -> int:
     """Return `code`, and see that the interpreter does not try to write the rest when it ends."""
-    with contextlib.suppress(OSError):
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    for descriptor in descriptors:
+        with contextlib.suppress(OSError):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), descriptor)
     return code
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import mmap
 import os
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,7 +15,7 @@ from orchestrator.audit.report import judge_spec
 from orchestrator.audit.scan import HEAD, recognize, scan
 from orchestrator.audit.stream import MappedStream
 from orchestrator.errors import SpecError
-from orchestrator.inspect.wheel import audit_wheel
+from orchestrator.inspect.wheel import audit_wheel, read_wheels
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -52,7 +53,7 @@ def audit_spec(
     findings: list[Finding] = []
     if path.is_dir():
         files = sorted(_walk(path, findings))
-        facts = [_read(path / name, name) for name in files]
+        facts = [found for name in files for found in _found(path / name, name, findings)]
     elif path.is_file():
         files, facts = [path.name], [_read(path, path.name)]
     else:
@@ -60,11 +61,13 @@ def audit_spec(
             "it is neither a file nor a folder", where=spec, hint="name a wheel, a folder, or a file"
         )
     kept = [found for found in facts if found.kind != "other" or found.findings]
-    if path.is_file() and not kept:
+    if not kept and not findings:
         raise SpecError(
-            "it is nothing that can hold device code",
+            "nothing in it can hold device code"
+            if path.is_dir()
+            else "it is nothing that can hold device code",
             where=spec,
-            hint="name a wheel, a folder, or a .so, .o, .a, .cubin or .fatbin file",
+            hint="name wheels, folders with them or with .so files, or a .so, .o, .a, .cubin or .fatbin file",
         )
     return judge_spec(
         spec, kept, devices=devices, files=files, policy=policy, requested=requested, findings=findings
@@ -91,6 +94,19 @@ def _walk(root: Path, findings: list[Finding]) -> Iterator[str]:
             path = Path(folder, name)
             if path.is_file() and not path.is_symlink():
                 yield path.relative_to(root).as_posix()
+
+
+def _found(path: Path, name: str, findings: list[Finding]) -> list[FileFacts]:
+    """Return what a file of a folder holds; a wheel is looked into, and its members are named after it."""
+    if path.suffix != ".whl":
+        return [_read(path, name)]
+    try:
+        facts, _, told = read_wheels([path])
+    except SpecError as error:
+        findings.append(Finding("error", "unreadable", f"{name}: {error.message}"))
+        return []
+    findings += told
+    return [replace(found, path=f"{name}/{found.path}") for found in facts]
 
 
 def _read(path: Path, name: str) -> FileFacts:

@@ -57,6 +57,18 @@ def audit_wheels(
 
     Arguments and errors are those of `audit_wheel`.
     """
+    facts, files, findings = read_wheels(paths)
+    return judge_spec(
+        spec, facts, devices=devices, files=files, policy=policy, requested=requested, findings=findings
+    )
+
+
+def read_wheels(paths: Sequence[Path]) -> tuple[list[FileFacts], list[str], list[Finding]]:
+    """Return what members hold, the paths of all members, and what is wrong with the wheels as such.
+
+    Raises:
+        SpecError: one is not there, or no complete zip archive.
+    """
     facts: list[FileFacts] = []
     files: list[str] = []
     findings: list[Finding] = []
@@ -65,9 +77,7 @@ def audit_wheels(
             facts += [found for info in wheel.members if (found := _member(wheel, info)) is not None]
             files += [info.filename for info in wheel.members]
             findings += wheel.findings()
-    return judge_spec(
-        spec, facts, devices=devices, files=files, policy=policy, requested=requested, findings=findings
-    )
+    return facts, files, findings
 
 
 def _member(wheel: WheelFile, info: zipfile.ZipInfo) -> FileFacts | None:

@@ -181,14 +181,14 @@ def _write_index(simple: Path, listing: Listing, *, former: Listing) -> None:
         if page.is_symlink():
             page.unlink()
         page.mkdir(exist_ok=True)
-        write_bytes(page / "index.html", _page(f"Links for {project}", links))
+        write_bytes(page / "index.html", _page(f"Links for {html.escape(project)}", links))
     for project in _projects(former).keys() - projects.keys():
         page = simple / project
         if not page.is_symlink():
             (page / "index.html").unlink(missing_ok=True)
             with contextlib.suppress(OSError):  # something else lies in it
                 page.rmdir()
-    names = [f'<a href="{project}/">{project}</a>' for project in sorted(projects)]
+    names = [f'<a href="{quote(name)}/">{html.escape(name)}</a>' for name in sorted(projects)]
     write_bytes(simple / "index.html", _page("Simple index", names))
 
 
@@ -199,7 +199,7 @@ def _projects(listing: Listing) -> dict[str, dict[str, Served]]:
     plain = _files(listing)
     for wheels in listing.entries.values():
         for item in wheels:
-            if item.file in plain:
+            if item.file in plain and item.file.endswith(".whl"):
                 project = canonicalize_name(item.file.split("-")[0])
                 found.setdefault(project, {})[item.file] = item
     return found

@@ -7,14 +7,19 @@ import csv
 import hashlib
 import io
 import os
+import re
 import time
 import zipfile
+import zlib
 from pathlib import Path, PurePosixPath
 from typing import IO
 
-from orchestrator.errors import BuildFailedError
+from orchestrator.errors import BuildFailedError, UsageError
 
 _CHUNK = 1 << 20
+_FIRST, _LAST = 315532800, 4354819198
+# What zipfile raises for damaged data, unknown methods and encrypted members.
+_UNREADABLE = (zipfile.BadZipFile, EOFError, zlib.error, NotImplementedError, RuntimeError, ValueError)
 
 
 def local_version(*, toolkit: str | None, torch: str | None, arches: tuple[str, ...]) -> str | None:
@@ -59,7 +64,7 @@ def finish_wheel(wheel: Path, *, local: str | None, epoch: int, out: Path) -> Pa
     folders = {
         f"{stem}-{old_version}{suffix}": f"{stem}-{new_version}{suffix}" for suffix in (".dist-info", ".data")
     }
-    stamp = time.gmtime(max(epoch, 315532800))[:6]
+    stamp = time.gmtime(max(epoch, _FIRST))[:6]
     target = out / new_name
     rows: list[tuple[str, str, str]] = []
     try:
@@ -68,6 +73,7 @@ def finish_wheel(wheel: Path, *, local: str | None, epoch: int, out: Path) -> Pa
             folders[info_folder] = f"{stem}-{new_version}.dist-info"
             record = f"{folders[info_folder]}/RECORD"
             for item in old.infolist():
+                _check_member(item.filename, wheel)
                 top, _, rest = item.filename.partition("/")
                 name = f"{folders.get(top, top)}/{rest}" if rest else item.filename
                 if name in {record, f"{record}.jws", f"{record}.p7s"} or item.is_dir():
@@ -77,16 +83,18 @@ def finish_wheel(wheel: Path, *, local: str | None, epoch: int, out: Path) -> Pa
                 entry.compress_type = zipfile.ZIP_DEFLATED
                 if name == f"{folders[info_folder]}/METADATA":
                     rows.append(
-                        _write(new, entry, io.BytesIO(_versioned(old.read(item), new_version, wheel)))
+                        _write(new, entry, io.BytesIO(_versioned(old.read(item), stem, new_version, wheel)))
                     )
                 else:
                     with old.open(item) as data:
                         rows.append(_write(new, entry, data, size=item.file_size))
+            if not any(row[0] == f"{folders[info_folder]}/METADATA" for row in rows):
+                raise BuildFailedError(f"{wheel.name} has no METADATA", where=str(wheel))
             entry = zipfile.ZipInfo(record, stamp)
             entry.external_attr = 0o644 << 16
             entry.compress_type = zipfile.ZIP_DEFLATED
             new.writestr(entry, _record_text(rows, record))
-    except (zipfile.BadZipFile, EOFError) as error:
+    except _UNREADABLE as error:
         raise BuildFailedError(f"the build made {wheel.name}, which is no readable zip: {error}") from error
     return target
 
@@ -101,13 +109,32 @@ def _dist_info(wheel: zipfile.ZipFile, expected: str, path: Path) -> str:
     return expected if expected in found else found.pop()
 
 
-def _versioned(metadata: bytes, version: str, path: Path) -> bytes:
-    """Return METADATA with its Version line set; only headers are touched, byte for byte."""
+def _check_member(name: str, wheel: Path) -> None:
+    """Refuse names that an installer would refuse, or write outside of the environment."""
+    parts = name.split("/")
+    if name.startswith("/") or ".." in parts or "\\" in name or "\0" in name:
+        raise BuildFailedError(f"{wheel.name} holds a member named {name!r}", where=str(wheel))
+
+
+def _versioned(metadata: bytes, stem: str, version: str, path: Path) -> bytes:
+    """Return METADATA with its Version line set; only headers are touched, byte for byte.
+
+    Raises:
+        BuildFailedError: it has another number of Version lines than one, or the name of another project.
+    """
+    from packaging.utils import canonicalize_name
+
     head, blank, body = metadata.partition(b"\n\n")
     lines = head.split(b"\n")
     places = [i for i, line in enumerate(lines) if line.lower().startswith(b"version:")]
     if len(places) != 1:
         raise BuildFailedError(f"METADATA of {path.name} has {len(places)} Version lines", where=str(path))
+    names = [
+        line.partition(b":")[2].decode("utf-8", "replace") for line in lines if line.lower()[:5] == b"name:"
+    ]
+    if [canonicalize_name(name.strip()) for name in names] != [canonicalize_name(stem)]:
+        said = ", ".join(name.strip() for name in names) or "none"
+        raise BuildFailedError(f"METADATA of {path.name} names another project: {said}", where=str(path))
     lines[places[0]] = f"Version: {version}".encode()
     return b"\n".join(lines) + blank + body
 
@@ -133,5 +160,15 @@ def _record_text(rows: list[tuple[str, str, str]], record: str) -> str:
 
 
 def epoch_of_commands() -> int:
-    """Return SOURCE_DATE_EPOCH for builds, in seconds: the caller's, or 1980-01-01, the first day of zip."""
-    return int(os.environ.get("SOURCE_DATE_EPOCH", "315532800"))
+    """Return SOURCE_DATE_EPOCH for builds, in seconds: the caller's, or 1980-01-01, the first day of zip.
+
+    Raises:
+        UsageError: the variable holds no time that a zip can say (1980 to 2107).
+    """
+    text = os.environ.get("SOURCE_DATE_EPOCH", str(_FIRST))
+    if not re.fullmatch(r"[0-9]{1,10}", text) or not _FIRST <= int(text) <= _LAST:
+        raise UsageError(
+            f"SOURCE_DATE_EPOCH={text[:40]!r} is no time between 1980 and 2107",
+            hint="unset it, or give seconds since 1970, such as 1700000000",
+        )
+    return int(text)

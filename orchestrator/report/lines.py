@@ -67,8 +67,11 @@ class Lines:
     def _progress(self, step: str, text: str) -> None:
         now = time.monotonic()
         if self._terminal:
+            from rich.cells import chop_cells
+
+            # By cells, not characters: a wide one takes two, and a line that wraps cannot be taken back.
             width = shutil.get_terminal_size().columns - 1
-            shown = f"{self._prefix(step)}{_printable(text)}"[:width]
+            shown = chop_cells(f"{self._prefix(step)}{_printable(text)}", width)[0]
             self._stream.write(f"\r\x1b[2K{shown}")
             self._stream.flush()
             self._open = True

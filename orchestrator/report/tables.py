@@ -27,6 +27,8 @@ class Row:
     cpu_s: float | None = None
     peak_bytes: int | None = None
     coverage: str = ""
+    note: str = ""
+    """Why nothing was done about it."""
     wheels: tuple[str, ...] = ()
     key: str | None = None
     log: str | None = None
@@ -41,6 +43,7 @@ class Row:
             "cpu_s": self.cpu_s,
             "peak_bytes": self.peak_bytes,
             "coverage": self.coverage or None,
+            "note": self.note or None,
             "wheels": list(self.wheels),
             "key": self.key,
             "log": self.log,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import zipfile
 from typing import TYPE_CHECKING
@@ -70,7 +71,7 @@ def test_a_failure_takes_what_needs_it_and_no_more(chain: PureStack) -> None:
     assert ran.code == 1
     assert ran.actions == {"lower": "reuse", "middle": "failed", "upper": "skipped", "alone": "reuse"}
     assert "cannot be built" in ran.err
-    assert "former wheel is no longer served" in ran.err
+    assert "no longer served in dist" in ran.err
     assert sorted(path.name.split("-")[0] for path in chain.dist.glob("*.whl")) == ["alone", "lower"]
     chain.project("middle", "lower")
     assert chain.run().actions["upper"] == "reuse", "nothing was lost"
@@ -98,6 +99,9 @@ def test_wrong_bytes_below_are_never_built_against(chain: PureStack) -> None:
     assert says(chain, "upper") == "SAYS = ['upper', 'middle', 'lower', 'new']"
 
 
+LEAVES = "import os; path = wheel_directory + '/odd-1.0-py3-none-any.whl'; os.{}; return path[-24:]"
+
+
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
@@ -107,6 +111,10 @@ def test_wrong_bytes_below_are_never_built_against(chain: PureStack) -> None:
         ({"code": "import sys; sys.exit(3)"}, "exit code"),
         ({"code": "import os; os.kill(os.getpid(), 11)"}, "SIGSEGV"),
         ({"code": "raise ValueError('the reason')"}, "ValueError: the reason"),
+        ({"code": "import os; os._exit(0)"}, "ended without telling its result"),
+        ({"code": LEAVES.format("mkfifo(path)")}, "no wheels"),
+        ({"code": LEAVES.format("symlink('/nowhere', path)")}, "no wheels"),
+        ({"code": LEAVES.format("mkdir(path)")}, "no wheels"),
         ({"build": "{directory: nowhere}"}, "no folder nowhere"),
         ({"build": "{env: {PATH: /bin}}"}, "env sets PATH"),
         ({"build": '{backend: commands, commands: [["false"]]}'}, "exit code 1"),
@@ -124,6 +132,78 @@ def test_a_build_that_misbehaves_is_told_in_one_line(
     assert "Traceback" not in ran.err.split("error:")[0]
     assert "hint" in ran.err
     assert not list(stack.dist.glob("*.whl"))
+
+
+RAW = """\
+import zipfile
+path = wheel_directory + "/odd-1.0-py3-none-any.whl"
+with zipfile.ZipFile(path, "w") as wheel:
+    wheel.writestr("odd-1.0.dist-info/WHEEL", "Wheel-Version: 1.0\\nTag: py3-none-any\\n")
+    {members}
+{after}
+return "odd-1.0-py3-none-any.whl"
+"""
+GOOD = 'wheel.writestr("odd-1.0.dist-info/METADATA", "Name: odd\\nVersion: 1.0\\n")'
+
+
+@pytest.mark.parametrize(
+    ("members", "after", "said"),
+    [
+        (f'{GOOD}; wheel.writestr("../../evil.py", "")', "", "a member named '../../evil.py'"),
+        (f'{GOOD}; wheel.writestr("/abs/evil.py", "")', "", "a member named '/abs/evil.py'"),
+        (GOOD.replace("Name: odd", "Name: torch"), "", "another project: torch"),
+        ("pass", "", "no METADATA"),
+        (GOOD, "open(path, 'r+b').truncate(80)", "no readable zip"),
+        (GOOD, "open(wheel_directory + '/torch-1.0-py3-none-any.whl', 'wb').close()", "torch"),
+    ],
+)  # fmt: skip
+def test_a_wheel_that_no_installer_should_see_is_refused(
+    stack: PureStack, members: str, after: str, said: str
+) -> None:
+    stack.project("odd", code=RAW.format(members=members, after=after))
+    stack.project("alone")
+    ran = stack.run()
+    assert ran.code == 1, ran.err
+    assert said in ran.err
+    assert ran.actions == {"odd": "failed", "alone": "built"}
+    assert [path.name for path in stack.dist.glob("*.whl")] == ["alone-1.0-py3-none-any.whl"]
+
+
+@pytest.mark.parametrize("name", ["sparkbuild.json", "manifest.json", ".used"])
+def test_names_that_dist_and_store_need_are_refused(stack: PureStack, name: str) -> None:
+    made = f"import backend, sys; backend.build_wheel(sys.argv[1]); open(sys.argv[1] + '/{name}', 'w')"
+    words = json.dumps(["{python}", "-c", made, "{out}"])
+    stack.project("odd", build=f'{{backend: commands, commands: [{words}], outputs: ["*.whl", "{name}"]}}')
+    ran = stack.run()
+    assert ran.code == 1, ran.err
+    assert name in ran.err
+
+
+def test_the_same_stack_for_another_arch_says_what_it_replaces(stack: PureStack) -> None:
+    stack.project("alone")
+    stack.run()
+    stack.project("alone", code="says += ['new']", version="1.0+local")
+    ran = stack.run()
+    assert ran.code == 0, ran.err
+    assert "replaced in dist: alone-1.0-py3-none-any.whl" in ran.err
+
+
+def test_a_step_that_meets_the_unforeseen_does_not_stop_the_others(stack: PureStack) -> None:
+    stack.project("odd", code="import shutil, os; shutil.rmtree(os.environ['TMPDIR'] + '/../out')")
+    stack.project("alone")
+    ran = stack.run()
+    assert ran.code in {1, 70}, ran.err
+    assert ran.actions == {"odd": "failed", "alone": "built"}
+    assert "hint" in ran.err
+
+
+@pytest.mark.parametrize("epoch", ["abc", "", "99999999999", "-1", "0"])
+def test_an_odd_epoch_is_a_usage_error(stack: PureStack, epoch: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SOURCE_DATE_EPOCH", epoch)
+    stack.project("alone")
+    ran = stack.run()
+    assert ran.code == 2
+    assert "SOURCE_DATE_EPOCH" in ran.err
 
 
 def test_commands_make_a_wheel_too(stack: PureStack) -> None:

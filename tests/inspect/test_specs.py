@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from devicefiles import EXPECTED, FOLDER, data
+from wheelhouse import make_wheel
 
 from orchestrator.errors import SpecError
 from orchestrator.inspect.specs import audit_spec
@@ -80,3 +81,21 @@ def test_what_cannot_hold_device_code(tmp_path: Path) -> None:
     for name in ("a.py", "pipe"):
         with pytest.raises(SpecError):
             audit_spec(str(tmp_path / name), devices=[SPARK])
+
+
+def test_wheels_in_a_folder_are_looked_into(tmp_path: Path) -> None:
+    (tmp_path / "dist").mkdir()
+    make_wheel(tmp_path / "dist", "good", {"good/_C.so": data("native.so")})
+    make_wheel(tmp_path / "dist", "wrong", {"wrong/_C.so": data("wrong.so")})
+    report = audit_spec(str(tmp_path), devices=[SPARK])
+    assert report.verdict == "fail"
+    verdicts = {module.path: module.verdict for module in report.devices[0].modules}
+    assert verdicts["dist/good-1.0-py3-none-any.whl/good/_C.so"] == "native"
+    assert verdicts["dist/wrong-1.0-py3-none-any.whl/wrong/_C.so"] == "jit"
+
+
+def test_a_folder_in_which_nothing_could_be_read_does_not_pass(tmp_path: Path) -> None:
+    with pytest.raises(SpecError):
+        audit_spec(str(tmp_path), devices=[SPARK])
+    (tmp_path / "torn-1.0-py3-none-any.whl").write_bytes(b"PK")
+    assert audit_spec(str(tmp_path), devices=[SPARK]).verdict == "fail"
