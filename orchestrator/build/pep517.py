@@ -113,7 +113,7 @@ def build_wheel(
             log=log,
             timeout_s=timeout_s,
             on_line=on_line,
-            name=f"build backend {system.backend}",
+            name=f"the build backend {system.backend}",
         )
         commands.append(finished)
         if after:

@@ -159,7 +159,7 @@ class Running:
                 logfile.write(self._log, self._log_fd, _foot(finished))
         except _TimeUpError:
             logfile.write(self._log, self._log_fd, [f"stopped after {timeout_s:g} s"])
-            text = f"`{self._shown()}` did not end within {timeout_s:g} s and was stopped"
+            text = f"{self._shown()} did not end within {timeout_s:g} s and was stopped"
             raise BuildFailedError(text, where=str(self._log), hint="see in the log where it stood") from None
         finally:
             self._close()
@@ -167,7 +167,7 @@ class Running:
         if interrupted:
             interrupt.raise_if_interrupted()
         if finished is None:
-            text = f"the process that watched over `{self._shown()}` was killed"
+            text = f"the process that watched over {self._shown()} was killed"
             raise BuildFailedError(
                 text, where=str(self._log), hint="look for the out-of-memory killer in dmesg"
             )
@@ -241,7 +241,7 @@ class Running:
             return self._name
         # Of paths only the end: the folders are sparkbuild's, and long.
         text = shlex.join(Path(word).name if word.startswith("/") else word for word in self._argv)
-        return text if len(text) <= 100 else f"{text[:97]}..."  # noqa: PLR2004 - what fits in a line
+        return f"`{text}`" if len(text) <= 100 else f"`{text[:97]}...`"  # noqa: PLR2004 - what fits in a line
 
     def _not_started(self, what: str, number: int) -> SparkbuildError:
         reason = os.strerror(number)
@@ -260,9 +260,7 @@ class Running:
             return ToolMissingError(
                 f"{tool} cannot be run: {reason}", where=str(self._log), hint="check its mode"
             )
-        return BuildFailedError(
-            f"`{self._shown()}` was not started: {reason}", where=str(self._log), hint=None
-        )
+        return BuildFailedError(f"{self._shown()} was not started: {reason}", where=str(self._log), hint=None)
 
     def _failed(self, finished: Finished) -> SparkbuildError:
         from orchestrator.build.firsterror import first_error, last_line
@@ -273,7 +271,7 @@ class Running:
         with contextlib.suppress(OSError):  # the build removed its log
             found = first_error(self._log, start=finished.log_start)
             last = last_line(self._log, start=finished.log_start)
-        text = f"`{self._shown()}` {how}"
+        text = f"{self._shown()} {how}"
         where = str(self._log)
         if found:
             text, where = f"{text}: {found.text}", f"{where}:{found.number}"

@@ -76,7 +76,7 @@ def _table(*columns: str, right: Sequence[str] = ()) -> Table:
         if column in right:
             table.add_column(column, justify="right", no_wrap=True)
         else:
-            table.add_column(column, overflow="fold", no_wrap=column in {"action", "component"})
+            table.add_column(column, overflow="fold", no_wrap=column in {"action", "component", "version"})
     return table
 
 
