@@ -74,11 +74,18 @@ def find_places(extra: Sequence[Path] = (), *, package: Path | None = None) -> t
     built_in = _built_in(package or Path(__file__).resolve().parent.parent)
     places: dict[Path, Place] = {}
     for given, origin in named:
-        folder = given.expanduser()
-        if not folder.is_dir():
-            raise UsageError(f"{origin} names {folder}, which is no folder", hint="make it, or name another")
-        if folder.resolve() != built_in.recipes.resolve():
-            places.setdefault(folder.resolve(), Place(folder, folder / "patches"))
+        try:
+            folder = given.expanduser()
+            whole = folder.resolve()
+            if not folder.is_dir():
+                raise UsageError(
+                    f"{origin} names {folder}, which is no folder", hint="make it, or name another"
+                )
+        except (OSError, RuntimeError) as error:  # too long a name, a circle of links, `~nobody`
+            reason = getattr(error, "strerror", None) or str(error)
+            raise UsageError(f"{origin} names {given}: {reason}", hint="name another folder") from error
+        if whole != built_in.recipes.resolve():
+            places.setdefault(whole, Place(folder, folder / "patches"))
     return (*places.values(), built_in)
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from orchestrator.errors import near_miss
 from orchestrator.model import fieldchecks as check
-from orchestrator.model.convert import Problem
+from orchestrator.model.convert import Problem, shown
 from orchestrator.model.platform import PLATFORMS
 
 if TYPE_CHECKING:
@@ -23,8 +23,6 @@ ARCHIVE_PLACEHOLDERS = ("version",)
 """What `{...}` may stand in `archive`."""
 
 _KINDS = ("sdist", "git", "archive", "local")
-_SOURCE = re.compile(r"[A-Za-z][A-Za-z0-9_-]*", re.ASCII)
-_COMMIT = re.compile(r"[0-9a-f]{40}", re.ASCII)
 _PYTHON = re.compile(r"3\.[0-9]{1,2}", re.ASCII)
 _CMAKE_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_.+-]*", re.ASCII)
 _PATCH = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]*", re.ASCII)
@@ -68,6 +66,7 @@ def _recipe(recipe: Recipe, file_name: str) -> Iterator[Problem]:
     for index, policy in enumerate(recipe.modules):
         steps: Steps = ("modules", index)
         yield from check.inside(policy.match, (*steps, "match"))
+        yield from check.glob(policy.match, (*steps, "match"))
         if policy.expect in {"jit", "not-applicable"} and not policy.reason:
             expected = f"one, since {policy.expect} is an exception"
             yield Problem((*steps, "reason"), "no reason", expected, key=True)
@@ -76,16 +75,20 @@ def _recipe(recipe: Recipe, file_name: str) -> Iterator[Problem]:
 
 def _source(name: str, source: Source) -> Iterator[Problem]:
     steps: Steps = ("sources", name)
-    if not _SOURCE.fullmatch(name):
-        yield Problem(steps, repr(name), "a name of letters, digits, - and _", key=True)
+    if not check.SOURCE.fullmatch(name) or len(name) > check.MAX_NAME:
+        yield Problem(steps, shown(name), "a short name of letters, digits, - and _", key=True)
     kinds = [kind for kind in _KINDS if getattr(source, kind) is not None]
     if len(kinds) != 1:
         yield Problem(steps, " and ".join(kinds) or "none of them", f"exactly one of {', '.join(_KINDS)}")
     yield from check.distribution(source.sdist, (*steps, "sdist"))
+    yield from check.address(source.git, (*steps, "git"))
+    yield from check.path(source.local, (*steps, "local"))
     if source.archive is not None:
         yield from check.placeholders(source.archive, (*steps, "archive"), ARCHIVE_PLACEHOLDERS)
         if "://" not in source.archive:
-            yield Problem((*steps, "archive"), repr(source.archive), "an address such as https://...")
+            yield Problem((*steps, "archive"), shown(source.archive), "an address such as https://...")
+        else:
+            yield from check.address(source.archive, (*steps, "archive"), file=True)
     if not source.submodules and source.git is None:
         yield Problem((*steps, "submodules"), "submodules without `git`", "both, or neither", key=True)
     if source.into is not None and name == "main":
@@ -93,13 +96,14 @@ def _source(name: str, source: Source) -> Iterator[Problem]:
     yield from check.inside(source.into, (*steps, "into"))
     yield from check.variable(source.env, (*steps, "env"))
     if source.cmake is not None and not _CMAKE_VARIABLE.fullmatch(source.cmake):
-        yield Problem((*steps, "cmake"), repr(source.cmake), "the name of a CMake variable")
+        yield Problem((*steps, "cmake"), shown(source.cmake), "the name of a CMake variable")
     yield from _when(source.when, steps)
 
 
 def _patch(patch: PatchRef, recipe: Recipe, steps: Steps) -> Iterator[Problem]:
-    if not _PATCH.fullmatch(patch.name) or patch.name.endswith(".patch"):
-        yield Problem((*steps, "name"), repr(patch.name), "a patch's file name without `.patch`")
+    fits = _PATCH.fullmatch(patch.name) and len(patch.name) <= check.MAX_NAME
+    if not fits or patch.name.endswith(".patch"):
+        yield Problem((*steps, "name"), shown(patch.name), "a patch's file name without `.patch`")
     yield from check.known(patch.source, (*steps, "source"), recipe.sources, "a source of this recipe")
     yield from _when(patch.when, steps)
 
@@ -111,7 +115,7 @@ def _needs(needs: Needs, own: str) -> Iterator[Problem]:
             if name == own:
                 yield Problem(("needs", kind, index), f"{name!r} itself", "other recipes")
             elif not check.NAME.fullmatch(name):
-                yield Problem(("needs", kind, index), repr(name), "a recipe's name")
+                yield Problem(("needs", kind, index), shown(name), "a recipe's name")
 
 
 def _build(build: Build, recipe: Recipe) -> Iterator[Problem]:
@@ -121,11 +125,11 @@ def _build(build: Build, recipe: Recipe) -> Iterator[Problem]:
         yield Problem(
             ("build", "commands"), "none", "at least one, since the backend is `commands`", key=True
         )
-    yield from check.inside(build.directory, ("build", "directory"))
+    yield from check.inside(build.directory, ("build", "directory"), itself=True)
     if not build.outputs:
         yield Problem(("build", "outputs"), "an empty list", "at least one glob such as *.whl")
     for index, glob in enumerate(build.outputs):
-        yield from check.inside(glob, ("build", "outputs", index))
+        yield from check.output(glob, ("build", "outputs", index))
     yield from _part(build, recipe, ("build",))
     for index, variant in enumerate(build.variants):
         yield from _part(variant, recipe, ("build", "variants", index))
@@ -135,7 +139,10 @@ def _build(build: Build, recipe: Recipe) -> Iterator[Problem]:
 def _part(part: Build | Variant, recipe: Recipe, steps: Steps) -> Iterator[Problem]:
     """Check what `build` and its variants share."""
     yield from check.requirements(part.requires, (*steps, "requires"))
-    for variable in part.env:
+    for setting, value in part.config_settings.items():
+        yield from check.value(value, (*steps, "config_settings", setting))
+    for variable, value in part.env.items():
+        yield from check.value(value, (*steps, "env", variable))
         at = (*steps, "env", variable)
         yield from check.variable(variable, at, key=True)
         if variable in recipe.arch.env:
@@ -145,6 +152,7 @@ def _part(part: Build | Variant, recipe: Recipe, steps: Steps) -> Iterator[Probl
         if not command:
             yield Problem(at, "an empty list", "a program and its arguments")
         for position, word in enumerate(command):
+            yield from check.value(word, (*at, position))
             yield from check.placeholders(word, (*at, position), COMMAND_PLACEHOLDERS)
 
 
@@ -170,11 +178,11 @@ def _stack(stack: Stack, file_name: str, recipes: Collection[str] | None) -> Ite
     yield from check.once(stack.pythons, ("pythons",))
     for index, python in enumerate(stack.pythons):
         if not _PYTHON.fullmatch(python):
-            yield Problem(("pythons", index), repr(python), "a CPython version such as 3.12")
+            yield Problem(("pythons", index), shown(python), "a CPython version such as 3.12")
     for name, component in stack.components.items():
         if recipes is not None and name not in recipes:
             guess = near_miss(name, recipes)
-            yield Problem(("components", name), repr(name), "the name of a recipe", guess, key=True)
+            yield Problem(("components", name), shown(name), "the name of a recipe", guess, key=True)
         yield from _component(component, ("components", name))
     if stack.toolkit is not None:
         yield from _toolkit(stack.toolkit, ("toolkit",))
@@ -183,9 +191,9 @@ def _stack(stack: Stack, file_name: str, recipes: Collection[str] | None) -> Ite
 def _component(component: Component, steps: Steps) -> Iterator[Problem]:
     yield from check.version(component.version, (*steps, "version"))
     for source, commit in component.commits.items():
-        if not _COMMIT.fullmatch(commit):
+        if not check.COMMIT.fullmatch(commit):
             expected = "a full commit id: 40 lower-case hex digits"
-            yield Problem((*steps, "commits", source), repr(commit), expected)
+            yield Problem((*steps, "commits", source), shown(commit), expected)
 
 
 def _toolkit(toolkit: Toolkit, steps: Steps) -> Iterator[Problem]:
@@ -196,8 +204,8 @@ def _toolkit(toolkit: Toolkit, steps: Steps) -> Iterator[Problem]:
     for index, header in enumerate(toolkit.headers):
         yield from check.inside(header, (*steps, "headers", index))
     for index, library in enumerate(toolkit.libraries):
-        if not _LIBRARY.fullmatch(library):
-            yield Problem((*steps, "libraries", index), repr(library), "a name such as libcublas.so")
+        if not _LIBRARY.fullmatch(library) or len(library) > check.MAX_NAME:
+            yield Problem((*steps, "libraries", index), shown(library), "a name such as libcublas.so")
 
 
 def _dialects() -> tuple[str, ...]:

@@ -19,6 +19,12 @@ from orchestrator.model.yamltext import Steps, Tree
 
 MAX_SHOWN = 60
 """Letters of a value in a message."""
+MAX_SIZE = 2**50
+"""Bytes, a PiB: more is a slip of the pen."""
+
+# Neither a path nor an argument can hold a NUL, and UTF-8 has no lone surrogates.
+_UNUSABLE = re.compile("[\\0\\ud800-\\udfff]")
+_USABLE = "text without NUL and other letters that no file holds"
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,8 +51,17 @@ def dotted(steps: Steps) -> str:
     """Return `sources.main.git` or `patches[0].name`; the top is `the file`."""
     text = ""
     for step in steps:
-        text += f"[{step}]" if isinstance(step, int) else f".{step}" if text else step
+        if isinstance(step, int):
+            text += f"[{step}]"
+        else:
+            text += f".{_plain(step)}" if text else _plain(step)
     return text or "the file"
+
+
+def _plain(key: str) -> str:
+    """Return a key in one short line."""
+    line = key if key.isprintable() else repr(key)[1:-1]
+    return line if len(line) <= MAX_SHOWN else line[: MAX_SHOWN - 3] + "..."
 
 
 def shown(tree: Tree) -> str:
@@ -62,17 +77,20 @@ def shown(tree: Tree) -> str:
 
 def text(tree: Tree, steps: Steps, problems: list[Problem]) -> str:
     """Convert to a string that is not empty."""
-    if isinstance(tree, str) and tree:
-        return tree
-    problems.append(Problem(steps, shown(tree), "text"))
-    return ""
+    if not tree:
+        problems.append(Problem(steps, shown(tree), "text"))
+        return ""
+    return any_text(tree, steps, problems)
 
 
 def any_text(tree: Tree, steps: Steps, problems: list[Problem]) -> str:
     """Convert to a string that may be empty: the value of a variable."""
-    if isinstance(tree, str):
+    if not isinstance(tree, str):
+        problems.append(Problem(steps, shown(tree), "text"))
+    elif _UNUSABLE.search(tree):
+        problems.append(Problem(steps, shown(tree), _USABLE))
+    else:
         return tree
-    problems.append(Problem(steps, shown(tree), "text"))
     return ""
 
 
@@ -90,11 +108,13 @@ _UNITS = {None: 1, "B": 1, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30, "TiB": 2**4
 
 
 def size(tree: Tree, steps: Steps, problems: list[Problem]) -> int:
-    """Convert `4 GiB`, `512 MiB` or plain bytes to bytes, more than 0."""
+    """Convert `4 GiB`, `512 MiB` or plain bytes to bytes, more than 0 and at most `MAX_SIZE`."""
     match = _SIZE.fullmatch(tree) if isinstance(tree, str) else None
-    count = round(float(match[1]) * _UNITS[match[2]]) if match else 0
-    if count <= 0:
-        problems.append(Problem(steps, shown(tree), "a size such as 4 GiB, 512 MiB or a number of bytes"))
+    # Thousands of digits are an infinite float, where int() raises; the limit comes before rounding.
+    count = round(min(float(match[1]) * _UNITS[match[2]], MAX_SIZE + 1)) if match else 0
+    if not 0 < count <= MAX_SIZE:
+        expected = "a size such as 4 GiB, 512 MiB or a number of bytes, at most 1024 TiB"
+        problems.append(Problem(steps, shown(tree), expected))
     return count
 
 
@@ -183,10 +203,15 @@ def list_of(item: Convert) -> Convert:
 
 def _mapping(item: Convert) -> Convert:
     def convert(tree: Tree, steps: Steps, problems: list[Problem]) -> dict[str, Any]:
-        if isinstance(tree, dict):
-            return {key: item(value, (*steps, key), problems) for key, value in tree.items()}
-        problems.append(Problem(steps, shown(tree), "a mapping"))
-        return {}
+        if not isinstance(tree, dict):
+            problems.append(Problem(steps, shown(tree), "a mapping"))
+            return {}
+        problems.extend(
+            Problem((*steps, key), shown(key), "a name in one line", key=True)
+            for key in tree
+            if not key.isprintable() or not key
+        )
+        return {key: item(value, (*steps, key), problems) for key, value in tree.items()}
 
     return convert
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, TypeVar
 
 from orchestrator.errors import LockError, RecipeError
-from orchestrator.model import checks, convert, lock, recipe, stack, yamltext
+from orchestrator.model import checks, convert, lock, lockchecks, recipe, stack, yamltext
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
@@ -54,18 +54,26 @@ def load_lock(path: Path) -> lock.Lock:
     """Read one lock file.
 
     Raises:
-        LockError: it cannot be read, or is not a lock that this version knows.
+        LockError: it cannot be read, is not a lock that this version knows, or holds a word that cannot
+            be what it stands for (a sha256 that is a path); the message names file, component and field.
     """
     import msgspec
 
     hint = "make it anew with `sparkbuild lock`"
     try:
-        return msgspec.json.decode(path.read_bytes(), type=lock.Lock)
+        value = msgspec.json.decode(path.read_bytes(), type=lock.Lock)
     except OSError as error:
         reason = error.strerror or str(error)
         raise LockError(f"the lock cannot be read: {reason}", where=str(path), hint=hint) from error
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise LockError(f"not a lock: {error}", where=str(path), hint=hint) from error
+    problems = [str(each) for each in lockchecks.lock_problems(value)]
+    if problems:
+        rest = len(problems) - MAX_SHOWN
+        more = [f"and {rest} more"] if rest > 0 else []
+        message = "\n".join([*problems[:MAX_SHOWN], *more])
+        raise LockError(f"not a lock: {message}", where=str(path), hint=hint)
+    return value
 
 
 def _load(path: Path, kind: type[T], check: Callable[[T], list[Problem]]) -> T:

@@ -99,6 +99,26 @@ def test_the_key_follows_content_and_salt_alone(wheels: Wheels) -> None:
     assert layer_key(files) != layer_key(files, salt="repairs-1")
 
 
+@pytest.mark.parametrize("path", ["{decoy}", "../decoy", "", "..", "A" * 64, "a" * 63])
+def test_a_sha256_that_is_a_path_leads_nowhere(tmp_path: Path, wheels: Wheels, home: Home, path: str) -> None:
+    """A folder that nobody verified, named by a lock's sha256, must not be taken for an unpacked wheel."""
+    decoy = tmp_path / "decoy"
+    (decoy / "site").mkdir(parents=True)
+    (decoy / "site/evil.py").write_text("raise SystemExit\n")
+    files = [msgspec.structs.replace(wheels[0][0], sha256=path.format(decoy=decoy)), *wheels[0][1:]]
+    for call in (
+        lambda: layer_key(files),
+        lambda: needs(files, home=home),
+        lambda: find_layer(files, home=home),
+        lambda: ensure_layer(files, wheels[1], home=home, emit=silent),
+    ):
+        with pytest.raises(LockError, match="expected 64 lower-case hex digits") as caught:
+            call()
+        assert files[0].file in caught.value.message
+        assert "sparkbuild lock" in (caught.value.hint or "")
+    assert not visible(home.layers)
+
+
 def test_finish_adds_to_the_tree_before_it_is_seen(wheels: Wheels, home: Home) -> None:
     def finish(tree: Path) -> None:
         assert not visible(home.layers)

@@ -8,13 +8,15 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import msgspec
 import pytest
 
 from orchestrator.errors import DuplicateRecipeError, LockError, RecipeError, UnknownNameError, UsageError
 from orchestrator.model.catalog import COMMANDS, Catalog, Place, find_places, lock_file
-from orchestrator.model.lock import Lock, lock_bytes
+from orchestrator.model.lock import Lock, LockedFile, lock_bytes
 from orchestrator.model.lockinputs import lock_inputs
 from orchestrator.model.platform import Target
+from orchestrator.model.reader import load_lock
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -319,6 +321,32 @@ def test_a_users_recipe_has_locks_of_its_own(checkout: Path, user: Path) -> None
     assert mixed.lock_path("base", X86) == own
     assert mixed.lock("base", X86) != catalog(checkout).lock("base", X86)
     assert catalog(checkout).lock_path("base", X86) == built_in
+
+
+@pytest.mark.parametrize("name", ["a" * 5000, "~nobody-of-this-name/x", "a" * 300 + "/b"])
+@pytest.mark.parametrize("variable", [True, False])
+def test_a_folder_that_no_system_has(monkeypatch: pytest.MonkeyPatch, name: str, *, variable: bool) -> None:
+    if variable:
+        monkeypatch.setenv("SPARKBUILD_RECIPES", name)
+    with pytest.raises(UsageError, match="SPARKBUILD_RECIPES names" if variable else "--recipes names"):
+        find_places(() if variable else [Path(name)])
+
+
+def test_a_circle_of_links_is_no_folder(tmp_path: Path) -> None:
+    (tmp_path / "a").symlink_to(tmp_path / "b")
+    (tmp_path / "b").symlink_to(tmp_path / "a")
+    with pytest.raises(UsageError, match="--recipes names"):
+        find_places([tmp_path / "a"])
+
+
+def test_a_lock_that_holds_a_path_is_refused_with_its_own_command(checkout: Path) -> None:
+    path = write_lock(catalog(checkout), checkout.parent / "recipes")
+    lock = load_lock(path)
+    file = LockedFile(name="a", version="1", file="a-1.whl", sha256=str(checkout), size=1)
+    path.write_bytes(lock_bytes(msgspec.structs.replace(lock, toolkit=(file,))))
+    with pytest.raises(LockError, match=r"toolkit\[0\]\.sha256: found '/") as caught:
+        catalog(checkout).lock("base", X86)
+    assert "--platform linux-x86_64 --python 3.12" in (caught.value.hint or "")
 
 
 def test_names_cost_no_yaml() -> None:
