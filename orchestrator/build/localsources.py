@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 
     from orchestrator.model.catalog import Catalog
     from orchestrator.model.recipe import Recipe
+    from orchestrator.store.home import Home
 
 Folders = dict[tuple[str, str], Path]
 """(recipe, source) -> folder."""
@@ -32,12 +33,19 @@ def local_folders(catalog: Catalog, recipes: Mapping[str, Recipe], given: Sequen
     return own | _named(given, recipes)
 
 
-def local_digests(folders: Folders) -> dict[tuple[str, str], str]:
-    """Return what identifies the content of each folder."""
+def local_digests(folders: Folders, home: Home) -> dict[tuple[str, str], str]:
+    """Return what identifies the content of each folder.
+
+    Raises:
+        UsageError: a folder holds the state folder, or lies in it.
+        SourceError: something in it cannot be read.
+    """
     if not folders:
         return {}
-    from orchestrator.source.local import tree_digest
+    from orchestrator.source.local import refuse_own, tree_digest
 
+    for path in folders.values():
+        refuse_own(path, home)
     return {key: tree_digest(path) for key, path in folders.items()}
 
 

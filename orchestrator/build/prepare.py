@@ -130,7 +130,7 @@ def prepare(ask: Ask, home: Home, emit: Emit) -> Prepared:
         ),
         patch_digest=_PatchDigests(catalog, recipes),
         device=device,
-        local_sources=local_digests(local),
+        local_sources=local_digests(local, home),
     )
     keyed = keyed_steps(inputs, ask.names)
     store = Store(home, emit)

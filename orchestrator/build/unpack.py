@@ -8,6 +8,7 @@ names, all else is importable. A wheel's sha256 was verified when it was downloa
 from __future__ import annotations
 
 import ctypes
+import lzma
 import os
 import stat
 import zipfile
@@ -187,7 +188,7 @@ def _reading(wheel: Path) -> Iterator[None]:
     try:
         yield
     # RuntimeError: encrypted, or (NotImplementedError) an unknown compression.
-    except (zipfile.BadZipFile, zlib.error, EOFError, RuntimeError, UnicodeError) as error:
+    except (zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError, RuntimeError, UnicodeError) as error:
         raise ArchiveRefusedError(
             f"the wheel is damaged: {error}",
             where=str(wheel),

@@ -6,6 +6,7 @@ import base64
 import csv
 import hashlib
 import io
+import lzma
 import os
 import re
 import time
@@ -19,7 +20,7 @@ from orchestrator.errors import BuildFailedError, UsageError
 _CHUNK = 1 << 20
 _FIRST, _LAST = 315532800, 4354819198
 # What zipfile raises for damaged data, unknown methods and encrypted members.
-_UNREADABLE = (zipfile.BadZipFile, EOFError, zlib.error, NotImplementedError, RuntimeError, ValueError)
+_UNREADABLE = (zipfile.BadZipFile, EOFError, zlib.error, lzma.LZMAError, RuntimeError, ValueError)
 
 
 def local_version(*, toolkit: str | None, torch: str | None, arches: tuple[str, ...]) -> str | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import lzma
 import os
 import shutil
@@ -23,7 +24,12 @@ if TYPE_CHECKING:
 _T = TypeVar("_T")
 
 _BLOCK = 1 << 20
-_DAMAGED = (tarfile.TarError, zipfile.BadZipFile, EOFError, ValueError, zlib.error, lzma.LZMAError)
+_DAMAGED = (
+    *(tarfile.TarError, zipfile.BadZipFile, EOFError, ValueError, OverflowError, zlib.error, lzma.LZMAError),
+    NotImplementedError,  # a zip of a later version, or by a method that is not known here
+)
+_UNFIT = frozenset({errno.ENAMETOOLONG, errno.EILSEQ, errno.EINVAL})
+"""What a file system says of a name that it cannot hold."""
 _HINT = "nothing was unpacked; look at what the publisher ships before trusting it"
 
 
@@ -77,6 +83,12 @@ def _told(archive: Path, action: Callable[[], _T]) -> _T:
         raise ArchiveRefusedError(
             f"cannot be read as an archive: {error}", where=str(archive), hint=_HINT
         ) from error
+    except OSError as error:
+        # bz2 and gzip tell damage as an OSError without a number.
+        if error.errno is not None and error.errno not in _UNFIT:
+            raise
+        reason = error.strerror or str(error)
+        raise ArchiveRefusedError(f"cannot be unpacked: {reason}", where=str(archive), hint=_HINT) from error
 
 
 def _write(archive: Path, entries: list[Entry], root: Path, *, allowed: int) -> None:
@@ -107,6 +119,6 @@ def _write_file(entry: Entry, source: IO[bytes], path: Path, *, left: int) -> in
                 raise refused(f"it becomes more than it claims, at {entry.name!r}")
             sink.write(block)
     path.chmod(0o755 if entry.executable else 0o644)
-    if entry.mtime > 0:
+    if entry.mtime:
         os.utime(path, (entry.mtime, entry.mtime))
     return written

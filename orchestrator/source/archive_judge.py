@@ -13,6 +13,13 @@ if TYPE_CHECKING:
 
 Parts = tuple[str, ...]
 _MAX_LINKS_FOLLOWED = 40
+DEEPEST = 200
+"""Folders in folders; what walks a tree by recursion ends at about 1,000."""
+_LONGEST_NAME = 255
+_LONGEST_PATH = 4095
+"""Bytes: NAME_MAX, and PATH_MAX without its final zero (limits.h of Linux)."""
+_LATEST = 0xFFFF_FFFF
+"""Seconds since 1970, in 2106: file systems and zips know few later times."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +64,11 @@ class Entry:
     mtime: float = 0.0
     target: str = ""
     path: Parts = ()
+
+
+def mtime(told: float) -> float:
+    """Return a time that a file can have: 0, which sets none, for what is none."""
+    return min(told, float(_LATEST)) if told > 0 and told != float("inf") else 0.0
 
 
 def within(entries: Iterable[Entry], *, limits: Limits, archive_size: int) -> Iterator[Entry]:
@@ -126,10 +138,20 @@ def _parts(name: str) -> Parts:
         raise refused(
             f"{name!r} is an absolute path" if name.startswith("/") else f"{name!r} is no file name"
         )
+    if _bytes(name) > _LONGEST_PATH:
+        raise refused(f"the path {name[:80]!r}… has more than {_LONGEST_PATH} bytes")
     parts = tuple(part for part in name.split("/") if part not in {"", "."})
+    if len(parts) > DEEPEST:
+        raise refused(f"the path {name[:80]!r}… has more than {DEEPEST} folders")
+    if any(_bytes(part) > _LONGEST_NAME for part in parts):
+        raise refused(f"{name[:80]!r}… holds a name of more than {_LONGEST_NAME} bytes")
     if ".." in parts:
         raise refused(f"{name!r} leads out of its folder")
     return parts
+
+
+def _bytes(text: str) -> int:
+    return len(text.encode("utf-8", "surrogateescape"))
 
 
 def _without_top(entries: list[Entry]) -> list[Entry]:
@@ -144,8 +166,10 @@ def _without_top(entries: list[Entry]) -> list[Entry]:
 
 def _resolve(link: Entry, links: Mapping[Parts, str]) -> None:
     """Follow a symbolic link, through others, as the kernel would; it must stay below the root."""
-    if link.target.startswith("/") or not link.target:
+    if link.target.startswith("/") or not link.target or "\0" in link.target:
         raise refused(f"the link {link.name!r} leads out: {link.target!r}")
+    if _bytes(link.target) > _LONGEST_PATH:
+        raise refused(f"the link {link.name!r} has a target of more than {_LONGEST_PATH} bytes")
     here = list(link.path[:-1])
     todo = link.target.split("/")
     followed = 1

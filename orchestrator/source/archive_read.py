@@ -11,7 +11,8 @@ import zipfile
 from typing import IO, TYPE_CHECKING, Protocol
 
 from orchestrator.errors import SourceError
-from orchestrator.source.archive_judge import Entry, refused
+from orchestrator.source.archive_judge import Entry, mtime, refused
+from orchestrator.source.tar_headers import bounded
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -20,6 +21,14 @@ if TYPE_CHECKING:
 _ZIP_MAGIC = (b"PK\x03\x04", b"PK\x05\x06")
 _ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
 _LONGEST_LINK = 4096
+_FIRST_DAY = 315_532_800.0
+"""1980-01-01."""
+_METHODS = frozenset(
+    {
+        *(zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA),
+        getattr(zipfile, "ZIP_ZSTANDARD", zipfile.ZIP_STORED),  # Python 3.14 and newer
+    }
+)
 # The filter judges paths below a folder; with one that is not there, nothing on this disk matters.
 _NOWHERE = "/nonexistent"
 
@@ -50,7 +59,12 @@ def _tar(archive: Path, *, zstd: bool) -> Iterator[tuple[Entry, Content]]:
         stream = stack.enter_context(_zstd(archive)) if zstd else None
         # In stream mode nothing is read twice; a compressed file seeks back by starting again.
         tar = stack.enter_context(
-            tarfile.open(name=None if stream else archive, fileobj=stream, mode="r|" if stream else "r|*")
+            tarfile.open(
+                name=None if stream else archive,
+                fileobj=stream,
+                mode="r|" if stream else "r|*",
+                tarinfo=bounded(),
+            )
         )
         for member in tar:
             if member.issparse():
@@ -64,6 +78,7 @@ def _tar(archive: Path, *, zstd: bool) -> Iterator[tuple[Entry, Content]]:
 
             entry = _tar_entry(member)
             _second_opinion(member)
+            member.pax_headers = {}  # tarfile keeps the member, and with each a copy of all global headers
             yield entry, content
 
 
@@ -74,7 +89,7 @@ def _tar_entry(member: tarfile.TarInfo) -> Entry:
             kind="file",
             size=member.size,
             executable=bool(member.mode & stat.S_IXUSR),
-            mtime=member.mtime,
+            mtime=mtime(member.mtime),
         )
     if member.isdir():
         return Entry(name=member.name, kind="dir")
@@ -111,6 +126,10 @@ def _zip(archive: Path) -> Iterator[tuple[Entry, Content]]:
         for info in opened.infolist():
             if info.flag_bits & 1:
                 raise refused(f"{info.filename!r} is encrypted")
+            if info.compress_type not in _METHODS:
+                raise refused(
+                    f"{info.filename!r} is compressed by method {info.compress_type}, not known here"
+                )
 
             def content(info: zipfile.ZipInfo = info) -> IO[bytes]:
                 return opened.open(info)
@@ -120,7 +139,6 @@ def _zip(archive: Path) -> Iterator[tuple[Entry, Content]]:
 
 def _zip_entry(opened: zipfile.ZipFile, info: zipfile.ZipInfo) -> Entry:
     mode = info.external_attr >> 16
-    mtime = calendar.timegm((*info.date_time, 0, 0, 0))
     if stat.S_ISLNK(mode):
         if info.file_size > _LONGEST_LINK:
             raise refused(f"the link {info.filename!r} is {info.file_size} bytes long")
@@ -136,5 +154,13 @@ def _zip_entry(opened: zipfile.ZipFile, info: zipfile.ZipInfo) -> Entry:
         kind="file",
         size=info.file_size,
         executable=bool(mode & stat.S_IXUSR),
-        mtime=float(mtime),
+        mtime=mtime(_seconds(info)),
     )
+
+
+def _seconds(info: zipfile.ZipInfo) -> float:
+    """Return the time of an entry; a date that is none, such as one of zeros, is the first that zips know."""
+    try:
+        return float(calendar.timegm((*info.date_time, 0, 0, 0)))
+    except ValueError:
+        return _FIRST_DAY

@@ -6,20 +6,25 @@ import contextlib
 import errno
 import os
 import re
+import stat
 from typing import TYPE_CHECKING
 
 from orchestrator.errors import MismatchError
-from orchestrator.store.atomic import free_bytes, no_space, sha256_file
+from orchestrator.report.events import Note
+from orchestrator.store.atomic import free_bytes, no_space, remove_tree, sha256_file
+from orchestrator.store.locks import guard
+from orchestrator.store.quarantine import quarantine
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
     from orchestrator.model.lock import LockedFile
+    from orchestrator.report.events import Emit
     from orchestrator.store.home import Home
 
 _SHA256 = re.compile(r"[0-9a-f]{64}")
-_FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
+FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
 
 
 @contextlib.contextmanager
@@ -28,7 +33,7 @@ def telling_full(where: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        if error.errno not in _FULL:
+        if error.errno not in FULL:
             raise
         raise no_space(where) from error
 
@@ -79,17 +84,53 @@ def place_of(home: Home, file: LockedFile) -> Path:
     return home.downloads / file.sha256 / file.file
 
 
-def kept(home: Home, file: LockedFile) -> Path | None:
-    """Return a file that was verified when it came and still has its size; one of another size goes."""
+def kept(home: Home, file: LockedFile) -> tuple[Path | None, str]:
+    """Look for a kept file, and hash it: disks rot, and a flipped byte must not reach a build.
+
+    Returns:
+        Its path, when it holds what the lock says, else None; and what is wrong with what lies there
+        instead, empty when nothing does. Nothing but a plain file is opened: a pipe would never end.
+    """
     path = place_of(home, file)
     try:
-        size = path.stat().st_size
-    except (FileNotFoundError, NotADirectoryError):
-        return None
-    if size == file.size:
-        return path
-    path.unlink(missing_ok=True)
-    return None
+        fault = _fault(path, file)
+    except FileNotFoundError:
+        return None, ""
+    except OSError as error:
+        fault = f"it cannot be read: {error.strerror}"
+    return (None, fault) if fault else (path, "")
+
+
+def _fault(path: Path, file: LockedFile) -> str:
+    if not stat.S_ISDIR(path.parent.lstat().st_mode):
+        return "a file or link lies where its folder should be"
+    found = path.lstat()
+    if not stat.S_ISREG(found.st_mode):
+        return "it is no plain file"
+    if found.st_size != file.size:
+        return f"expected {file.size} bytes, found {found.st_size}"
+    digest = sha256_file(path)
+    return "" if digest == file.sha256 else f"expected sha256 {file.sha256}, found {digest}"
+
+
+def discard(home: Home, file: LockedFile, fault: str, emit: Emit) -> None:
+    """Move what lies where a file should be to the quarantine; call it under the file's download lock.
+
+    Raises:
+        StoreError, NoSpaceError: it could not be moved.
+    """
+    place = place_of(home, file)
+    bad = place if place.parent.is_dir() and not place.parent.is_symlink() else place.parent
+    with guard(home):
+        quarantine(home, bad, fault)
+    emit(Note("warning", f"{file.file} was damaged since it came ({fault}); it is downloaded again"))
+
+
+def only_plain(part: Path) -> None:
+    """Clear the way for a partial download: whatever is no plain file goes."""
+    with contextlib.suppress(FileNotFoundError):
+        if not stat.S_ISREG(part.lstat().st_mode):
+            remove_tree(part)
 
 
 def keep(path: Path, home: Home, file: LockedFile) -> Path:

@@ -39,26 +39,28 @@ def fetch_file(
     emit: Emit = silent,
     url: str | None = None,
 ) -> Path:
-    """Return a verified file, downloaded unless it is there.
+    """Return a verified file, downloaded unless it is there; one that is there is hashed again.
 
     Args:
         file: name, size and sha256 as locked.
         home: where it is kept: `downloads/<sha256>/<file>`.
         offline: no network.
-        emit: hears of progress.
+        emit: hears of progress, and a warning about a kept file that was damaged since.
         url: where it lies (http, https or file); None: the package index is asked.
 
     Raises:
-        OfflineError: it is not there, and the network is not allowed.
+        OfflineError: it is not there or damaged, and the network is not allowed.
         MismatchError: other bytes came; nothing is kept.
         SourceError: it could not be had.
         NoSpaceError: the disk is, or would get, full.
     """
-    if (path := disk.kept(home, file)) is not None:
+    path, fault = disk.kept(home, file)
+    if path is not None:
         return path
     if offline:
         raise OfflineError(
-            f"{file.file} is not here, and the network is not allowed",
+            f"{file.file} is {f'damaged ({fault})' if fault else 'not here'}, and the network is not allowed",
+            where=str(disk.place_of(home, file)) if fault else None,
             hint="run `sparkbuild fetch` once with the network",
         )
     from filelock import FileLock
@@ -66,8 +68,12 @@ def fetch_file(
     home.locks.mkdir(parents=True, exist_ok=True)
     part = home.downloads / ".parts" / file.sha256
     with FileLock(home.locks / f"download-{file.sha256}.lock"):
-        if (path := disk.kept(home, file)) is not None:
+        path, fault = disk.kept(home, file)
+        if path is not None:
             return path
+        if fault:
+            disk.discard(home, file, fault, emit)
+        disk.only_plain(part)
         url = url or index.find(file)
         emit(Progress(file.name, f"downloading {file.file} ({file.size / 2**20:.1f} MiB)"))
         part.parent.mkdir(parents=True, exist_ok=True)

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from orchestrator.model.lock import LockedFile, LockedSource
     from orchestrator.model.recipe import Source
     from orchestrator.report.events import Emit
+    from orchestrator.source.git_tree import GitPart
     from orchestrator.store.home import Home
 
 
@@ -67,10 +68,11 @@ def fetch_source(
 
     Raises:
         LockError: the lock says nothing of it.
+        UsageError: a local folder holds the state folder, or lies in it.
         OfflineError, MismatchError, SourceError, NoSpaceError: as the kinds of sources raise them.
     """
     if source.local is not None:
-        return _local(name, (base or Path.cwd()) / Path(source.local).expanduser())
+        return _local(name, (base or Path.cwd()) / Path(source.local).expanduser(), home)
     if locked is None:
         _unlocked(name, "nothing")
     if source.git is not None:
@@ -96,18 +98,35 @@ def _archive(
 def _git(
     name: str, source: Source, locked: LockedSource, *, home: Home, offline: bool, emit: Emit
 ) -> FetchedSource:
+    from orchestrator.source.git_heal import healed
     from orchestrator.source.git_tree import fetch_git, lay_git
 
-    if locked.commit is None or source.git is None:
+    url, commit = source.git, locked.commit
+    if commit is None or url is None:
         _unlocked(name, "no commit")
     submodules = locked.submodules if source.submodules else None
-    parts = fetch_git(source.git, locked.commit, submodules, home=home, offline=offline, emit=emit)
-    return FetchedSource(name, locked.commit, lambda dest: lay_git(parts, dest, emit=emit))
+
+    def fetched() -> tuple[GitPart, ...]:
+        return fetch_git(url, commit, submodules, home=home, offline=offline, emit=emit)
+
+    parts = healed(fetched, home=home, offline=offline, emit=emit)
+
+    def lay(dest: Path) -> None:
+        first = [parts]  # after a repair all is fetched once more
+        healed(
+            lambda: lay_git(first.pop() if first else fetched(), dest, emit=emit),
+            home=home,
+            offline=offline,
+            emit=emit,
+        )
+
+    return FetchedSource(name, commit, lay)
 
 
-def _local(name: str, folder: Path) -> FetchedSource:
-    from orchestrator.source.local import lay_local, tree_digest
+def _local(name: str, folder: Path, home: Home) -> FetchedSource:
+    from orchestrator.source.local import lay_local, refuse_own, tree_digest
 
+    refuse_own(folder, home.root)
     digest = tree_digest(folder)
     return FetchedSource(name, digest, lambda dest: lay_local(folder, dest, digest=digest))
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from orchestrator.errors import MismatchError, OfflineError, SourceError, ToolMissingError
 from orchestrator.report.events import Progress, silent
 from orchestrator.source.child import run_child
+from orchestrator.source.git_heal import DamagedMirrorError, mirror_lock, set_aside, tells_damage
 from orchestrator.source.index import redacted
 from orchestrator.store.atomic import free_bytes, no_space
 
@@ -90,7 +91,8 @@ def asked(*arguments: str, repository: Path, extra: Mapping[str, str] | None = N
     """Return what git says of a mirror.
 
     Raises:
-        SourceError: git fails; the mirror is damaged, most likely.
+        DamagedMirrorError: git fails, and complains of the mirror.
+        SourceError: git fails otherwise.
     """
     finished = git(*arguments, repository=repository, extra=extra)
     if finished.returncode != 0:
@@ -99,8 +101,11 @@ def asked(*arguments: str, repository: Path, extra: Mapping[str, str] | None = N
         free = free_bytes(written)
         if "No space left on device" in finished.stderr or (free is not None and free < _NOTHING):
             raise no_space(written)
+        said = f"git {arguments[0]} failed: {_last(finished)}"
+        if tells_damage(finished.stderr):
+            raise DamagedMirrorError(said, mirror=repository)
         raise SourceError(
-            f"git {arguments[0]} failed: {_last(finished)}",
+            said,
             where=str(repository),
             hint=f"remove {repository} if it is damaged, and run it again: it is fetched anew",
         )
@@ -120,11 +125,11 @@ def fetch_commit(url: str, commit: str, *, home: Home, offline: bool = False, em
         commit: all 40 hex digits.
         home: where mirrors lie.
         offline: no network (a repository on this machine's disk may still be read).
-        emit: hears of progress.
+        emit: hears of progress, and a warning about a damaged mirror, which is moved away.
 
     Raises:
         MismatchError: `commit` is no full commit, or names something else.
-        OfflineError: it is not there, and the network is not allowed.
+        OfflineError: it is not there or damaged, and the network is not allowed.
         SourceError: the repository cannot be reached, or has no such commit.
         NoSpaceError: the disk is full.
     """
@@ -136,18 +141,27 @@ def fetch_commit(url: str, commit: str, *, home: Home, offline: bool = False, em
     if _has(mirror, commit):
         return mirror
     if offline and not url.startswith(("/", "file://")):
+        fault = _fault(mirror, commit)
+        here = f"damaged in its mirror {mirror} ({fault})" if fault else "not here"
         raise OfflineError(
-            f"commit {commit} is not here, and the network is not allowed",
+            f"commit {commit} is {here}, and the network is not allowed",
             where=redacted(url),
             hint="run `sparkbuild fetch` once with the network",
         )
-    from filelock import FileLock
-
-    home.locks.mkdir(parents=True, exist_ok=True)
     home.git.mkdir(parents=True, exist_ok=True)
-    with FileLock(home.locks / f"git-{mirror.stem}.lock"):
-        if not _has(mirror, commit):
-            emit(Progress("git", f"fetching {redacted(url)} at {commit[:12]}"))
+    with mirror_lock(home, mirror):
+        if _has(mirror, commit):
+            return mirror
+        if fault := _fault(mirror, commit):
+            set_aside(home, mirror, fault, emit)
+        emit(Progress("git", f"fetching {redacted(url)} at {commit[:12]}"))
+        fresh = not os.path.lexists(mirror)
+        try:
+            _fetch(url, commit, mirror)
+        except DamagedMirrorError as error:
+            if fresh:
+                raise
+            set_aside(home, mirror, error.message, emit)
             _fetch(url, commit, mirror)
     return mirror
 
@@ -188,9 +202,25 @@ def _fetch(url: str, commit: str, mirror: Path) -> None:
 
 def _has(mirror: Path, commit: str) -> bool:
     """Whether a commit was fetched whole: the reference is written when its fetch has ended well."""
-    if not (mirror / "HEAD").is_file():
+    try:
+        if not (mirror / "HEAD").is_file():
+            return False
+    except OSError:  # not to be looked into
         return False
-    return git("rev-parse", "--quiet", "--verify", _ref(commit), repository=mirror).returncode == 0
+    return git("cat-file", "-e", f"{_ref(commit)}^{{tree}}", repository=mirror).returncode == 0
+
+
+def _fault(mirror: Path, commit: str) -> str:
+    """Return what is wrong with a mirror that does not give a commit; empty if only the commit lacks."""
+    if not os.path.lexists(mirror):
+        return ""
+    if not mirror.is_dir():
+        return "it is no folder"
+    probe = git("rev-parse", "--git-dir", repository=mirror)
+    if probe.returncode != 0:
+        return _last(probe)
+    named = git("rev-parse", "--quiet", "--verify", _ref(commit), repository=mirror)
+    return f"objects of commit {commit} are missing" if named.returncode == 0 else ""
 
 
 def _ref(commit: str) -> str:
@@ -200,6 +230,8 @@ def _ref(commit: str) -> str:
 def _failed(finished: Finished, url: str, commit: str, mirror: Path) -> SourceError:
     if "No space left on device" in finished.stderr:
         raise no_space(mirror.parent)
+    if tells_damage(finished.stderr):
+        return DamagedMirrorError(f"commit {commit} could not be fetched: {_last(finished)}", mirror=mirror)
     return SourceError(
         f"commit {commit} could not be fetched: {_last(finished)}",
         where=redacted(url),

@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING
 from orchestrator.errors import MismatchError, SourceError
 from orchestrator.report.events import Note, silent
 from orchestrator.source import disk
+from orchestrator.source.archive_judge import DEEPEST
 from orchestrator.source.git import asked, fetch_commit, git
+from orchestrator.source.git_heal import DamagedMirrorError, healed
 from orchestrator.source.index import redacted
 from orchestrator.source.tree import refuse_links_out, settle
 
@@ -85,8 +87,12 @@ def discover_submodules(url: str, commit: str, home: Home, *, emit: Emit = silen
     Raises:
         OfflineError, SourceError, NoSpaceError: as `fetch_commit`.
     """
-    root = GitPart("", url, commit, fetch_commit(url, commit, home=home, emit=emit))
-    parts = _with_submodules(root, None, home=home, offline=False, emit=emit)
+
+    def found() -> list[GitPart]:
+        root = GitPart("", url, commit, fetch_commit(url, commit, home=home, emit=emit))
+        return _with_submodules(root, None, home=home, offline=False, emit=emit)
+
+    parts = healed(found, home=home, offline=False, emit=emit)
     return {part.path: part.commit for part in sorted(parts, key=lambda part: part.path) if part.path}
 
 
@@ -102,7 +108,7 @@ def lay_git(parts: tuple[GitPart, ...], dest: Path, *, emit: Emit = silent) -> N
 
     Raises:
         ArchiveRefusedError: a symbolic link leads out of the tree.
-        SourceError: `dest` exists, or a mirror is damaged.
+        SourceError: `dest` exists, a mirror is damaged, or the tree is deeper than 200 folders.
         NoSpaceError: the disk is full.
     """
     if os.path.lexists(dest):
@@ -126,6 +132,13 @@ def _check_out(part: GitPart, target: Path, *, index: Path) -> None:
     index.unlink(missing_ok=True)
     own = {"GIT_INDEX_FILE": str(index), "GIT_WORK_TREE": str(target)}
     asked("read-tree", part.commit, repository=part.mirror, extra=own)
+    trees = asked("ls-tree", "-r", "-d", "-z", "--name-only", part.commit, repository=part.mirror)
+    if any(name.count(b"/") >= DEEPEST for name in trees.split(b"\0")):
+        raise SourceError(
+            f"its tree is deeper than {DEEPEST} folders",
+            where=f"{redacted(part.url)} at {part.commit}",
+            hint="no source needs that; look at what it ships before trusting it",
+        )
     asked("checkout-index", "--all", "--quiet", f"--prefix={target}/", repository=part.mirror, extra=own)
 
 
@@ -173,8 +186,11 @@ def _gitlinks(part: GitPart) -> dict[str, str]:
 def _urls(part: GitPart) -> dict[str, str]:
     """Return path -> address from .gitmodules; empty for one that upstream itself leaves out."""
     blob = f"{part.commit}:.gitmodules"
-    if git("cat-file", "-e", blob, repository=part.mirror).returncode != 0:
+    there = git("cat-file", "-e", blob, repository=part.mirror)
+    if "does not exist" in there.stderr:
         return {}
+    if there.returncode != 0:
+        raise DamagedMirrorError(f"{blob} cannot be read", mirror=part.mirror)
     sections: dict[str, dict[str, str]] = {}
     for record in asked("config", "--blob", blob, "--list", "-z", repository=part.mirror).split(b"\0"):
         key, _, value = os.fsdecode(record).partition("\n")

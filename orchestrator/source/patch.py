@@ -5,8 +5,12 @@ A hunk's context must be there to the byte. It may have moved, if it stands in e
 
 from __future__ import annotations
 
+import errno
 import os
+import secrets
+from contextlib import suppress
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Literal
 
 from orchestrator.errors import PatchError
@@ -133,7 +137,7 @@ def _judge(tree: Path, patches: Sequence[Patch]) -> tuple[list[Judged], Files]:
             )
             continue
         try:
-            files, moved = _applied(patch, get)
+            files, moved = _applied(patch, get, before=overlay)
         except _Conflict as conflict:
             if _is_there(patch, get):
                 text = "is already in this version: the patch can go"
@@ -148,13 +152,39 @@ def _judge(tree: Path, patches: Sequence[Patch]) -> tuple[list[Judged], Files]:
     return judged, overlay
 
 
-def _applied(patch: Patch, get: Callable[[str], Blob | None]) -> tuple[Files, tuple[Moved, ...]]:
+def _applied(
+    patch: Patch,
+    get: Callable[[str], Blob | None],
+    *,
+    before: Mapping[str, Blob | None] = MappingProxyType({}),
+) -> tuple[Files, tuple[Moved, ...]]:
+    """Return what a patch makes; `before` is what patches before it made."""
     files: Files = {}
     moved: list[Moved] = []
     for file in patch.files:
         files[file.path], shifts = _patched(file, _got(file, get))
         moved += shifts
+    made = {path for path, blob in {**before, **files}.items() if blob is not None}
+    for file in patch.files:
+        if (clash := _below_a_file(file.path, made)) is not None:
+            raise _Conflict(f"does not apply: {clash[1]} would lie below the file {clash[0]}", file.at)
     return files, tuple(moved)
+
+
+def _below_a_file(path: str, made: set[str]) -> tuple[str, str] | None:
+    """Return a file and what lies below it, if `path` and other files that are made are such a pair."""
+    if path not in made:
+        return None
+    above = next((end for end in _parents(path) if end in made), None)
+    if above is not None:
+        return above, path
+    below = min((other for other in made if other.startswith(f"{path}/")), default=None)
+    return None if below is None else (path, below)
+
+
+def _parents(path: str) -> list[str]:
+    parts = path.split("/")
+    return ["/".join(parts[:end]) for end in range(1, len(parts))]
 
 
 def _got(file: FilePatch, get: Callable[[str], Blob | None]) -> Blob | None:
@@ -280,6 +310,15 @@ def _reversed(file: FilePatch) -> FilePatch:
 
 def _read(tree: Path, path: str) -> Blob | None:
     """Return a file of the tree; a link, or a path through one, is refused."""
+    try:
+        return _read_plain(tree, path)
+    except OSError as error:
+        if error.errno == errno.ENAMETOOLONG:
+            raise _Conflict(f"does not apply: the path {path[:_SHOWN]}… is too long", 0) from error
+        raise _Conflict(f"does not apply: {path} cannot be read: {error.strerror}", 0) from error
+
+
+def _read_plain(tree: Path, path: str) -> Blob | None:
     here = tree
     for part in path.split("/"):
         here /= part
@@ -309,15 +348,23 @@ def _write(tree: Path, files: Mapping[str, Blob | None]) -> None:
     for place, temporary in staged.items():
         temporary.replace(place)
     for path, blob in files.items():
-        if blob is None:
+        # A folder stands there if a patch made a file, one deleted it, and one made files below the name.
+        if blob is None and not (tree / path).is_dir():
             (tree / path).unlink(missing_ok=True)
 
 
 def _staged(tree: Path, place: Path, blob: Blob) -> Path:
     place.parent.mkdir(parents=True, exist_ok=True)
     time = (place if place.exists() else tree).stat().st_mtime_ns
-    temporary = place.with_name(f".{place.name}.sparkbuild")
-    temporary.write_bytes(blob.data)
-    temporary.chmod(0o755 if blob.executable else 0o644)
-    os.utime(temporary, ns=(time, time))
+    # Short, as the file's own name may be as long as names can be; random, so that it is nobody's.
+    temporary = place.with_name(f".sparkbuild-{secrets.token_hex(8)}")
+    try:
+        with temporary.open("xb") as sink:
+            sink.write(blob.data)
+        temporary.chmod(0o755 if blob.executable else 0o644)
+        os.utime(temporary, ns=(time, time))
+    except BaseException:
+        with suppress(OSError):
+            temporary.unlink()
+        raise
     return temporary

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from orchestrator.errors import PatchError
+from orchestrator.source.archive_judge import DEEPEST
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -15,6 +16,8 @@ if TYPE_CHECKING:
 FIELDS = ("Why", "Upstream", "Versions", "Remove-when")
 _HUNK = re.compile(rb"@@ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@")
 _FIELD = re.compile(r"([A-Z][A-Za-z-]*): *(.*)")
+_MOST_DIGITS = 9
+"""Of a line number; Python refuses to read thousands of them."""
 _NO_NEWLINE = b"\\ "
 _UNSUPPORTED = (
     *(b"rename from", b"rename to", b"copy from", b"copy to", b"GIT binary patch", b"Binary files "),
@@ -259,7 +262,13 @@ class _Parser:
             )
         path = found.decode("utf-8", "surrogateescape")
         parts = path.split("/")
-        if path.startswith(('"', "/")) or any(part in {"", ".", "..", ".git"} for part in parts):
+        if len(parts) > DEEPEST:
+            raise self.malformed(index, f"a path of more than {DEEPEST} folders", "no tree is so deep")
+        if (
+            path.startswith(('"', "/"))
+            or "\0" in path
+            or any(part in {"", ".", "..", ".git"} for part in parts)
+        ):
             raise self.malformed(
                 index, f"{path!r} is no path inside the tree", "name files relative to the tree"
             )
@@ -268,6 +277,8 @@ class _Parser:
     def _hunks(self, index: int) -> tuple[list[Hunk], int]:
         hunks: list[Hunk] = []
         while index < len(self.lines) and (match := _HUNK.match(self.lines[index])):
+            if max(len(number or b"") for number in match.groups()) > _MOST_DIGITS:
+                raise self.malformed(index, "a line number of too many digits", "make the patch anew")
             counts = [int(match[2]) if match[2] else 1, int(match[4]) if match[4] else 1]
             old, new, after = self._body(index, counts)
             hunks.append(Hunk(index + 1, int(match[1]), tuple(old), tuple(new), int(match[3])))

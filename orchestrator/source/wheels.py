@@ -45,7 +45,7 @@ def fetch_wheels(
         files: wheels for this machine and Python, each as locked; repetitions are fine.
         home: where they are kept: `downloads/<sha256>/<file>`.
         offline: no network.
-        emit: hears of progress.
+        emit: hears of progress, and a warning about each kept wheel that was damaged since.
         step: whose progress it is.
 
     Raises:
@@ -55,13 +55,14 @@ def fetch_wheels(
         NoSpaceError: the disk is, or would get, full.
     """
     wanted = {file.sha256: file for file in files}
-    found, missing = _split(wanted.values(), home)
+    found, missing, faults = _split(wanted.values(), home)
     if not missing:
         return found
     if offline:
+        damaged = "".join(f"; {file.file} is damaged: {fault}" for file, fault in faults[:1])
         raise OfflineError(
             f"{len(missing)} of {len(wanted)} wheels are not here, and the network is not allowed: "
-            f"{_names(missing)}",
+            f"{_names(missing)}{damaged}",
             where=str(home.downloads),
             hint="run `sparkbuild fetch` once with the network",
         )
@@ -72,27 +73,36 @@ def fetch_wheels(
     with FileLock(home.locks / "download-wheels.lock"), disk.telling_full(home.downloads):
         for stale in home.downloads.glob(f"{_TEMPORARY}*"):  # left by a run that was killed
             shutil.rmtree(stale, ignore_errors=True)
-        _, missing = _split(wanted.values(), home)
+        more, missing, faults = _split(missing, home)
+        found |= more
+        for file, fault in faults:
+            disk.discard(home, file, fault, emit)
         # pip writes each file twice: where it downloads, and where it was told to.
         disk.need_space(home.downloads, 2 * sum(file.size for file in missing))
         for batch in _batches(missing):
             emit(Progress(step, f"pip downloads {len(batch)} wheels, {_gib(batch):.2f} GiB"))
             with tempfile.TemporaryDirectory(prefix=_TEMPORARY, dir=home.downloads) as temporary:
                 _download(batch, Path(temporary), emit=emit, step=step)
-                _take(batch, Path(temporary) / "got", home)
-    return _split(wanted.values(), home)[0]
+                found |= _take(batch, Path(temporary) / "got", home)
+    return {sha256: found[sha256] for sha256 in wanted}
 
 
-def _split(files: Iterable[LockedFile], home: Home) -> tuple[dict[str, Path], list[LockedFile]]:
+def _split(
+    files: Iterable[LockedFile], home: Home
+) -> tuple[dict[str, Path], list[LockedFile], list[tuple[LockedFile, str]]]:
+    """Return what is here, what is not, and what of the latter is here but damaged, and how."""
     found: dict[str, Path] = {}
     missing: list[LockedFile] = []
+    faults: list[tuple[LockedFile, str]] = []
     for file in files:
-        path = disk.kept(home, file)
-        if path is None:
-            missing.append(file)
-        else:
+        path, fault = disk.kept(home, file)
+        if path is not None:
             found[file.sha256] = path
-    return found, sorted(missing)
+            continue
+        missing.append(file)
+        if fault:
+            faults.append((file, fault))
+    return found, sorted(missing), faults
 
 
 def _batches(files: Iterable[LockedFile]) -> list[list[LockedFile]]:
@@ -142,8 +152,9 @@ def _environment(temporary: Path) -> dict[str, str]:
     }
 
 
-def _take(batch: Sequence[LockedFile], folder: Path, home: Home) -> None:
-    """Verify what pip left, and move it to its place."""
+def _take(batch: Sequence[LockedFile], folder: Path, home: Home) -> dict[str, Path]:
+    """Verify what pip left, move it to its place, and return sha256 -> place."""
+    taken: dict[str, Path] = {}
     for file in batch:
         path = folder / file.file
         if not path.is_file():
@@ -154,7 +165,8 @@ def _take(batch: Sequence[LockedFile], folder: Path, home: Home) -> None:
                 hint="an index of yours has another file of this version: see `python -m pip config list`",
             )
         disk.verify(path, file, came_from=f"{file.name} {file.version}")
-        disk.keep(path, home, file)
+        taken[file.sha256] = disk.keep(path, home, file)
+    return taken
 
 
 def _told(text: str, returncode: int, batch: Sequence[LockedFile], folder: Path) -> Exception:

@@ -16,9 +16,9 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
 ROWS = (
-    Row("pytorch", "2.14.1", "prebuilt", coverage="as published"),
-    Row("causal-conv1d", "1.7.0", "built", 296.4, 664.0, 3_100_000_000, "sm_121a 3/3", ("x.whl",), "k" * 64),
-    Row("flashmla", "1.0.0", "not-applicable", coverage="12.1a is not among 9.0a; instead: Triton MLA"),
+    Row("pytorch", "2.14.1", "prebuilt"),
+    Row("causal-conv1d", "1.7.0", "built", 296.4, 664.0, 3_100_000_000, "sm_121a 3/3", wheels=("x.whl",)),
+    Row("flashmla", "1.0.0", "not-applicable", note="12.1a is not among 9.0a; instead: Triton MLA"),
 )
 
 

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import errno
+import gzip
 import io
+import math
 import stat
 import tarfile
+import tracemalloc
 import zipfile
 from typing import TYPE_CHECKING
 
@@ -197,6 +200,124 @@ def test_a_sparse_file_is_refused(tmp_path: Path) -> None:
     with tarfile.open(tmp_path / "a", "w:gz", format=tarfile.PAX_FORMAT) as tar:
         tar.addfile(info, io.BytesIO(data))
     refuse(tmp_path / "a", "sparse|cannot be read|would become")
+
+
+def pax(path: Path, **headers: str) -> Path:
+    """Write a tarball of one file `p/x` with extended headers."""
+    info, data = entry("p/x", b"y")
+    info.pax_headers = headers
+    with tarfile.open(path, "w:gz", format=tarfile.PAX_FORMAT) as tar:
+        tar.addfile(info, io.BytesIO(data))
+    return path
+
+
+@pytest.mark.parametrize(
+    ("told", "found"), [("inf", None), ("nan", None), ("-1e30", None), ("1e30", 2**32 - 1), ("7.5", 7.5)]
+)
+def test_times_that_no_file_can_have(tmp_path: Path, told: str, found: float | None) -> None:
+    unpack(pax(tmp_path / "a", mtime=told), tmp_path / "dest")
+    mtime = (tmp_path / "dest/x").stat().st_mtime
+    assert math.isclose(mtime, found) if found is not None else mtime > 1_700_000_000
+
+
+@pytest.mark.parametrize(
+    ("bad", "match"),
+    [
+        (entry("p/" + "n" * 256), "a name of more than 255 bytes"),
+        (entry("p/" + "é" * 128), "a name of more than 255 bytes"),
+        (entry("p/" + "/".join(["d" * 250] * 17)), "more than 4095 bytes"),
+        (link("p/l", "t/" * 2100), "a target of more than 4095 bytes"),
+        (entry("p/" + "d/" * 201 + "x"), "more than 200 folders"),
+        (entry("p/" + "d/" * 201, type=tarfile.DIRTYPE), "more than 200 folders"),
+        (link("p/h", "d/" * 201 + "x", tarfile.LNKTYPE), "more than 200 folders"),
+    ],
+)
+def test_names_that_no_file_can_have(tmp_path: Path, bad: tuple[tarfile.TarInfo, bytes], match: str) -> None:
+    refuse(make_tar(tmp_path / "a", entry("p/first"), bad), match)
+
+
+def test_a_path_that_only_its_place_makes_too_long(tmp_path: Path) -> None:
+    made = make_tar(tmp_path / "a", entry("p/first"), entry("p/" + "/".join(["d" * 250] * 16)))
+    refuse(made, "cannot be unpacked: File name too long")
+
+
+def test_the_longest_names_that_files_can_have(tmp_path: Path) -> None:
+    deep = "/".join(["d"] * 199)
+    unpack(
+        make_tar(tmp_path / "a", entry(f"p/{'n' * 255}"), entry(f"p/{deep}"), link("p/l", "n" * 255)),
+        tmp_path / "dest",
+    )
+    assert sorted(tree_of(tmp_path / "dest")) == sorted([deep, "l", "n" * 255])
+
+
+def header(kind: bytes, size: int) -> bytes:
+    """Return a header block that claims `size` bytes."""
+    info = tarfile.TarInfo("././@LongLink")
+    info.type, info.size = kind, size
+    return info.tobuf(tarfile.GNU_FORMAT)
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [tarfile.GNUTYPE_LONGNAME, tarfile.GNUTYPE_LONGLINK, tarfile.XHDTYPE, tarfile.XGLTYPE, b"X"],
+)
+def test_a_header_of_a_gigabyte_is_not_read(tmp_path: Path, kind: bytes) -> None:
+    with gzip.open(tmp_path / "a.tar.gz", "wb", compresslevel=1) as made:
+        made.write(header(kind, 1 << 30))
+        for _ in range(32):
+            made.write(bytes(1 << 20))
+    tracemalloc.start()
+    try:
+        refuse(tmp_path / "a.tar.gz", "a header of 1073741824 bytes")
+        assert tracemalloc.get_traced_memory()[1] < 8 << 20
+    finally:
+        tracemalloc.stop()
+
+
+def test_a_chain_of_headers_is_refused(tmp_path: Path) -> None:
+    """Python reads a header's successor by recursion."""
+    link_of_chain = header(tarfile.GNUTYPE_LONGNAME, 512) + b"n".ljust(512, b"\0")
+    (tmp_path / "a.tar").write_bytes(link_of_chain * 2000 + bytes(1024))
+    refuse(tmp_path / "a.tar", "more headers than")
+
+
+def test_an_old_sparse_file_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "a.tar").write_bytes(header(tarfile.GNUTYPE_SPARSE, 0) + bytes(1024))
+    refuse(tmp_path / "a.tar", "sparse")
+
+
+def patched_zip(path: Path, local: slice, central: slice, value: bytes) -> Path:
+    """Make a zip of one file, then overwrite fields of its two headers (APPNOTE.TXT 4.3.7 and 4.3.12)."""
+    data = bytearray(make_zip(path, [("x", b"y" * 100, 0)]).read_bytes())
+    begin = data.index(b"PK\x01\x02")
+    data[local] = value
+    data[begin + central.start : begin + central.stop] = value
+    path.write_bytes(data)
+    return path
+
+
+@pytest.mark.parametrize(
+    ("local", "central", "value", "match"),
+    [
+        (slice(8, 10), slice(10, 12), b"\x63\0", "by method 99"),
+        (slice(8, 10), slice(10, 12), b"\x01\0", "by method 1,"),
+        (slice(6, 8), slice(8, 10), b"\x01\0", "encrypted"),
+        (slice(6, 8), slice(8, 10), b"\x40\0", "cannot be read.*encryption"),
+        (slice(6, 8), slice(8, 10), b"\x20\0", "cannot be read.*patched"),
+        (slice(4, 6), slice(6, 8), b"\xff\0", "cannot be read.*version"),
+    ],
+)
+def test_a_zip_that_cannot_be_read_here(
+    tmp_path: Path, local: slice, central: slice, value: bytes, match: str
+) -> None:
+    refuse(patched_zip(tmp_path / "a.zip", local, central, value), match)
+
+
+@pytest.mark.parametrize("date", [b"\0\0\0\0", b"\xff\xff\xff\xff"])
+def test_a_zip_with_a_date_that_is_none(tmp_path: Path, date: bytes) -> None:
+    made = patched_zip(tmp_path / "a.zip", slice(10, 14), slice(12, 16), date)
+    unpack(made, tmp_path / "dest")
+    assert (tmp_path / "dest/x").stat().st_mtime == 315_532_800
 
 
 def test_damaged_and_empty_and_no_archives(tmp_path: Path) -> None:

@@ -6,18 +6,21 @@ import base64
 import dataclasses
 import errno
 import hashlib
+import os
 from typing import TYPE_CHECKING
 
 import msgspec
 import pytest
+from powers import as_anybody
 from source_help import DiskIndex, locked, send, send_rest, served
 
 from orchestrator.errors import MismatchError, NoSpaceError, OfflineError, SourceError
-from orchestrator.report.events import Event, Progress
+from orchestrator.report.events import Event, Note, Progress
 from orchestrator.source import disk, download, index
 from orchestrator.source.download import fetch_file
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from http.server import BaseHTTPRequestHandler
     from pathlib import Path
 
@@ -70,6 +73,104 @@ def test_a_kept_file_of_another_size_is_fetched_again(home: Home, file: LockedFi
         path.write_bytes(DATA[:10])
         assert fetch_file(file, home=home, url=f"{url}/x").read_bytes() == DATA
     assert len(ranges) == 2
+
+
+def test_a_flipped_byte_in_a_kept_file_is_fetched_again(home: Home, file: LockedFile) -> None:
+    flipped = b"?" + DATA[1:]
+    heard: list[Event] = []
+    with served(lambda request, _: send(request, DATA)) as (url, ranges):
+        path = fetch_file(file, home=home, url=f"{url}/x")
+        path.write_bytes(flipped)
+        with pytest.raises(OfflineError, match=f"damaged .*expected sha256 {file.sha256}, found ") as caught:
+            fetch_file(file, home=home, offline=True)
+        assert (caught.value.exit_code, caught.value.where) == (5, str(path))
+        assert path.read_bytes() == flipped
+        assert fetch_file(file, home=home, url=f"{url}/x", emit=heard.append).read_bytes() == DATA
+    assert len(ranges) == 2
+    (told,) = (event for event in heard if isinstance(event, Note))
+    assert (told.level, file.file in told.text, "expected sha256" in told.text) == ("warning", True, True)
+    kept = [path for path in home.quarantine.iterdir() if path.suffix != ".why"]
+    assert [path.read_bytes() for path in kept] == [flipped]
+
+
+def place_a_folder(place: Path) -> None:
+    (place / "in").mkdir(parents=True)
+
+
+def place_a_pipe(place: Path) -> None:
+    place.parent.mkdir(parents=True)
+    os.mkfifo(place)
+
+
+def place_a_link(place: Path) -> None:
+    place.parent.mkdir(parents=True)
+    (place.parent / "other").write_bytes(DATA)
+    place.symlink_to("other")
+
+
+def place_a_file_above(place: Path) -> None:
+    place.parent.parent.mkdir(parents=True)
+    place.parent.write_bytes(b"x")
+
+
+def place_a_link_above(place: Path) -> None:
+    decoy = place.parent.parent.parent / "decoy"
+    decoy.mkdir(parents=True)
+    (decoy / place.name).write_bytes(b"of somebody else")
+    place.parent.parent.mkdir()
+    place.parent.symlink_to(decoy)
+
+
+@pytest.mark.parametrize(
+    "put", [place_a_folder, place_a_pipe, place_a_link, place_a_file_above, place_a_link_above]
+)
+def test_whatever_lies_where_a_file_should_be(
+    home: Home, file: LockedFile, put: Callable[[Path], None]
+) -> None:
+    place = home.downloads / file.sha256 / file.file
+    put(place)
+    heard: list[Event] = []
+    with pytest.raises(OfflineError, match="damaged"):
+        fetch_file(file, home=home, offline=True)
+    with served(lambda request, _: send(request, DATA)) as (url, _):
+        assert fetch_file(file, home=home, url=f"{url}/x", emit=heard.append) == place
+    assert place.read_bytes() == DATA
+    assert not place.is_symlink()
+    assert [event.level for event in heard if isinstance(event, Note)] == ["warning"]
+    decoy = home.root / "decoy" / file.file
+    assert not decoy.parent.exists() or decoy.read_bytes() == b"of somebody else"
+
+
+@pytest.mark.parametrize("put", [place_a_folder, place_a_pipe, place_a_link])
+def test_whatever_lies_where_a_download_goes_on(
+    home: Home, file: LockedFile, put: Callable[[Path], None]
+) -> None:
+    put(home.downloads / ".parts" / file.sha256)
+    with served(lambda request, _: send(request, DATA)) as (url, ranges):
+        assert fetch_file(file, home=home, url=f"{url}/x").read_bytes() == DATA
+    assert ranges == [None]
+
+
+UNREADABLE = """
+import sys
+from orchestrator.model.lock import LockedFile
+from orchestrator.source.download import fetch_file
+from orchestrator.store.home import Home
+from pathlib import Path
+home, name, sha256, size, url = sys.argv[1:]
+file = LockedFile(name="demo", version="1.0", file=name, sha256=sha256, size=int(size))
+print(fetch_file(file, home=Home(Path(home)), url=url, emit=lambda event: print(event.text)))
+"""
+
+
+def test_a_kept_file_that_cannot_be_read(home: Home, file: LockedFile, tmp_path: Path) -> None:
+    url = (tmp_path / file.file).as_uri()
+    path = fetch_file(file, home=home, url=url)
+    path.chmod(0)
+    told = as_anybody(UNREADABLE, str(home.root), file.file, file.sha256, str(file.size), url)
+    assert "it cannot be read: Permission denied" in told
+    assert told.splitlines()[-1] == str(path)
+    assert path.read_bytes() == DATA
 
 
 def test_other_bytes_are_refused_and_not_kept(home: Home, file: LockedFile) -> None:

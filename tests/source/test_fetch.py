@@ -8,16 +8,15 @@ from typing import TYPE_CHECKING
 import pytest
 from source_help import DiskIndex, locked, make_repository, tree_of
 
-from orchestrator.errors import LockError, MismatchError, OfflineError, RecipeError, SourceError
+from orchestrator.errors import LockError, MismatchError, OfflineError, RecipeError, SourceError, UsageError
 from orchestrator.model.lock import LockedFile, LockedSource
 from orchestrator.model.recipe import Source
 from orchestrator.source.fetch import fetch_source
 from orchestrator.source.local import tree_digest
+from orchestrator.store.home import Home
 
 if TYPE_CHECKING:
     from pathlib import Path
-
-    from orchestrator.store.home import Home
 
 
 def sdist(folder: Path) -> Path:
@@ -80,6 +79,16 @@ def test_a_local_folder_needs_no_lock(home: Home, tmp_path: Path) -> None:
     (tmp_path / "s/setup.py").write_text("changed")
     with pytest.raises(SourceError, match="changed"):
         fetched.lay(tmp_path / "again")
+
+
+def test_a_local_folder_that_holds_the_state_folder(tmp_path: Path) -> None:
+    sdist(tmp_path / "s")
+    home = Home(tmp_path / "s" / "home")
+    home.claim()
+    with pytest.raises(UsageError, match="holds the state folder"):
+        fetch_source(
+            name="main", source=Source(local="s"), locked=None, version="1", home=home, base=tmp_path
+        )
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
+from powers import no_file_larger_than
 from source_help import make_repository, run_git, tree_of
 
 from orchestrator.errors import PatchError
@@ -214,12 +215,53 @@ def test_a_file_that_would_lie_below_a_file(tmp_path: Path) -> None:
     assert tree_of(tmp_path) == {"x": "a\n", "f": "file\n"}
 
 
+def new_file(name: str, text: str = "c") -> str:
+    return f"--- /dev/null\n+++ b/{name}\n@@ -0,0 +1 @@\n+{text}\n"
+
+
+@pytest.mark.parametrize("names", [["q", "q/r"], ["q/r", "q"], ["q/r/s", "a", "q"]])
+@pytest.mark.parametrize("together", [True, False])
+def test_a_file_and_a_folder_of_one_name(tmp_path: Path, names: list[str], *, together: bool) -> None:
+    (tmp_path / "x").write_text("a\n")
+    texts = ["--- a/x\n+++ b/x\n@@ -1 +1 @@\n-a\n+b\n", *map(new_file, names)]
+    patches = [patch("".join(texts))] if together else [patch(text, text[12:16]) for text in texts]
+    assert [one.state for one in judge(tmp_path, patches)][-1] == "conflict"
+    with pytest.raises(PatchError, match=r"q/r\S* would lie below the file q"):
+        apply(tmp_path, patches)
+    assert tree_of(tmp_path) == {"x": "a\n"}
+    assert [path.name for path in tmp_path.iterdir()] == ["x"]
+
+
+def test_a_file_that_goes_before_its_name_becomes_a_folder_of_another_patch(tmp_path: Path) -> None:
+    """One after the other is no clash: what was deleted is in nobody's way."""
+    gone = "--- a/q2\n+++ /dev/null\n@@ -1 +0,0 @@\n-c\n"
+    apply(tmp_path, [patch(new_file("q2"), "1"), patch(gone, "2"), patch(new_file("q2/r"), "3")])
+    assert tree_of(tmp_path) == {"q2/r": "c\n"}
+
+
+@pytest.mark.parametrize("size", [245, 250, 255])
+def test_a_name_as_long_as_names_can_be(tmp_path: Path, size: int) -> None:
+    name = "n" * size
+    apply(tmp_path, [patch(new_file(name))])
+    change = f"--- a/{name}\n+++ b/{name}\n@@ -1 +1 @@\n-c\n+d\n"
+    apply(tmp_path, [patch(change)])
+    assert tree_of(tmp_path) == {name: "d\n"}
+
+
+@pytest.mark.parametrize("name", ["n" * 256, "/".join(["d" * 200] * 30)])
+def test_a_name_that_is_too_long(tmp_path: Path, name: str) -> None:
+    with pytest.raises(PatchError, match="too long") as caught:
+        apply(tmp_path, [patch(new_file("first") + new_file(name))])
+    assert caught.value.exit_code == 1
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_a_folder_that_cannot_be_written_leaves_all_as_it_was(tmp_path: Path) -> None:
     """The first file is written to a temporary one only, until all are."""
     (tmp_path / "x").write_text("a\n")
-    long = "n" * 250  # a name that is fine, but leaves no room for a temporary one
-    text = f"--- a/x\n+++ b/x\n@@ -1 +1 @@\n-a\n+b\n--- /dev/null\n+++ b/{long}\n@@ -0,0 +1 @@\n+c\n"
-    with pytest.raises(OSError, match="too long"):
+    large = "c" * 5000
+    text = f"--- a/x\n+++ b/x\n@@ -1 +1 @@\n-a\n+b\n--- /dev/null\n+++ b/y\n@@ -0,0 +1 @@\n+{large}\n"
+    with no_file_larger_than(1000), pytest.raises(OSError, match="too large"):
         apply(tmp_path, [patch(text)])
     assert tree_of(tmp_path) == {"x": "a\n"}
 

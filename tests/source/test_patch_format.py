@@ -84,6 +84,10 @@ def test_paths_that_lead_out(path: str) -> None:
         ("diff --git a/x b/x\nnew file mode 120000\nindex 0..1\n--- /dev/null\n", 7, "not supported"),
         ("diff --git a/x b/x\nindex 1..1\n", 6, "changes nothing"),
         (HUNK, 1, "no diff"),
+        (f"--- a/x\n+++ b/x\n@@ -{'9' * 5000} +1 @@\n-a\n+b\n", 8, "too many digits"),
+        (f"--- a/x\n+++ b/x\n@@ -1,1 +1,{'1' * 5000} @@\n-a\n+b\n", 8, "too many digits"),
+        (f"--- a/{'d/' * 201}x\n+++ b/{'d/' * 201}x\n" + HUNK, 6, "more than 200 folders"),
+        ("--- a/x\0y\n+++ b/x\0y\n" + HUNK, 6, "no path inside"),
     ],
 )
 def test_malformed(text: str, line: int, what: str) -> None:

@@ -15,7 +15,7 @@ from processes import survivors, wait_for_count
 from source_help import locked, make_wheel, send, served
 
 from orchestrator.errors import MismatchError, NoSpaceError, OfflineError, SourceError
-from orchestrator.report.events import Event, Progress
+from orchestrator.report.events import Event, Note, Progress
 from orchestrator.source import wheels
 from orchestrator.source.index import index_config
 from orchestrator.source.wheels import fetch_wheels
@@ -119,6 +119,25 @@ def test_a_file_that_lost_its_size_is_fetched_again(
     path.write_bytes(b"")
     fetch_wheels([locked(wheel)], home=home)
     assert path.read_bytes() == wheel.read_bytes()
+
+
+def test_a_flipped_byte_in_a_kept_wheel_is_fetched_again(
+    home: Home, disk_index: DiskIndex, tmp_path: Path
+) -> None:
+    made = [make_wheel(tmp_path / "w", name) for name in ("one", "two")]
+    for wheel in made:
+        disk_index.list(locked(wheel).name, wheel)
+    files = [locked(wheel) for wheel in made]
+    found = fetch_wheels(files, home=home)
+    bad = found[files[0].sha256]
+    bad.write_bytes(b"?" + made[0].read_bytes()[1:])
+    with pytest.raises(OfflineError, match=f"1 of 2 .*damaged: expected sha256 {files[0].sha256}, found"):
+        fetch_wheels(files, home=home, offline=True)
+    heard: list[Event] = []
+    assert fetch_wheels(files, home=home, emit=heard.append) == found
+    assert bad.read_bytes() == made[0].read_bytes()
+    (told,) = (event for event in heard if isinstance(event, Note))
+    assert (told.level, files[0].file in told.text) == ("warning", True)
 
 
 def test_what_pip_says_of_a_full_disk(home: Home, tmp_path: Path) -> None:

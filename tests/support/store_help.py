@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+import pytest
 
 from orchestrator.report.events import Note
 from orchestrator.store.manifest import Manifest
@@ -21,6 +24,7 @@ if TYPE_CHECKING:
 
 WORKER = Path(__file__).with_name("store_worker.py")
 KEY = "ab" * 32
+RUN = "20260102-030405-678-9abc"
 
 
 class Heard:
@@ -68,14 +72,25 @@ def age(path: Path, days: float) -> None:
             os.utime(place, (then, then))
 
 
-def start(action: str, home: Home, *words: str) -> subprocess.Popen[str]:
+def start(action: str, home: Home, *words: str, prefix: Sequence[str] = ()) -> subprocess.Popen[str]:
     """Start a worker in its own process; it prints `ready` when it is at work."""
     return subprocess.Popen(
-        [sys.executable, str(WORKER), action, str(home.root), *words],
+        [*prefix, sys.executable, str(WORKER), action, str(home.root), *words],
         stdout=subprocess.PIPE,
         text=True,
         env=os.environ | {"PYTHONPATH": _import_path()},
     )
+
+
+def restrained() -> list[str]:
+    """Return what to put before a command so that permissions bind it, even when we are root."""
+    if os.geteuid() != 0:
+        return []
+    setpriv = shutil.which("setpriv")
+    words = [setpriv or "", "--bounding-set", "-dac_override,-dac_read_search"]
+    if setpriv is None or subprocess.run([*words, "true"], check=False, capture_output=True).returncode:
+        pytest.skip("permissions do not bind root here, and setpriv cannot change that")
+    return words
 
 
 def wait_ready(child: subprocess.Popen[str]) -> None:

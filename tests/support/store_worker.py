@@ -15,11 +15,12 @@ from store_help import Heard, content, draft, write_wheel
 
 from orchestrator.errors import NoSpaceError, StoreError
 from orchestrator.store.artifacts import Store
-from orchestrator.store.atomic import temporary_dir, write_bytes
+from orchestrator.store.atomic import remove_tree, temporary_dir, write_bytes
 from orchestrator.store.facts import Facts
 from orchestrator.store.gc import collect
 from orchestrator.store.home import Home
 from orchestrator.store.lease import Lease
+from orchestrator.store.listing import entries
 from orchestrator.store.manifest import Audit
 from orchestrator.store.verify import verify
 
@@ -142,6 +143,30 @@ def alternate(home: Home, path: str) -> None:
             say("ready")
 
 
+def remove(home: Home, path: str) -> None:
+    """Remove a tree."""
+    del home
+    say("ready")
+    remove_tree(Path(path))
+
+
+def look(home: Home, key: str) -> None:
+    """Do with a store what a person does; says what each gives."""
+    say("ready")
+    acts: dict[str, Callable[[], object]] = {
+        "gc": lambda: len(collect(home, unused_for=timedelta(days=1)).items),
+        "list": lambda: len(list(entries(home))),
+        "verify": lambda: len(verify(home).bad),
+        "get": lambda: Store(home).get(key),
+    }
+    for name, act in acts.items():
+        try:
+            said = str(act())
+        except StoreError as error:
+            said = f"StoreError: {error.message}"
+        say(f"{name} {said}")
+
+
 ACTIONS: dict[str, Callable[..., None]] = {
     "churn": churn,
     "build": build,
@@ -151,6 +176,8 @@ ACTIONS: dict[str, Callable[..., None]] = {
     "remember": remember,
     "fill": fill,
     "alternate": alternate,
+    "remove": remove,
+    "look": look,
 }
 
 if __name__ == "__main__":
