@@ -45,7 +45,7 @@ def local_digests(folders: Folders, home: Home) -> dict[tuple[str, str], str]:
     from orchestrator.source.local import refuse_own, tree_digest
 
     for path in folders.values():
-        refuse_own(path, home)
+        refuse_own(path, home.root)
     return {key: tree_digest(path) for key, path in folders.items()}
 
 

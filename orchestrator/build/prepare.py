@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from orchestrator.build import past
 from orchestrator.build.localsources import local_digests, local_folders
-from orchestrator.errors import UnknownNameError, UsageError
+from orchestrator.errors import NoSpaceError, StoreError, UnknownNameError, UsageError
 from orchestrator.model.arch import Device, image_names, parse_request
 from orchestrator.model.catalog import Catalog
 from orchestrator.model.platform import Target
@@ -88,7 +88,7 @@ def prepare(ask: Ask, home: Home, emit: Emit) -> Prepared:
             "no arch: nothing is built for a GPU that nobody named",
             hint="add --arch 12.1a for a DGX Spark; others: nvidia-smi --query-gpu=compute_cap --format=csv",
         )
-    with suppress(OSError):  # where nothing can be written, a plan is merely slower
+    with suppress(StoreError, NoSpaceError):  # where nothing can be written, a plan is merely slower
         home.claim()
     device = Device.parse(ask.device) if ask.device else None
     arch = parse_request(ask.arch, device)

@@ -120,7 +120,9 @@ def _say(event: Event) -> None:
     from orchestrator.report.events import Note
 
     if isinstance(event, Note):
-        click.echo(f"{event.level}: {event.text}", err=True)
+        # The text may name files of anybody's, and a file's name hold what a terminal obeys.
+        text = "".join(letter if letter.isprintable() else "?" for letter in event.text)
+        click.echo(f"{event.level}: {text}", err=True)
 
 
 def _print_json(value: dict[str, Any]) -> None:

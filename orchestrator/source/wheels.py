@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,7 +13,8 @@ from orchestrator.report.events import Progress, silent
 from orchestrator.source import disk
 from orchestrator.source.child import run_child
 from orchestrator.source.pipconfig import PIP
-from orchestrator.store.atomic import no_space
+from orchestrator.store.atomic import no_space, remove_tree
+from orchestrator.store.names import is_pip_temporary
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -72,7 +72,8 @@ def fetch_wheels(
     home.downloads.mkdir(parents=True, exist_ok=True)
     with FileLock(home.locks / "download-wheels.lock"), disk.telling_full(home.downloads):
         for stale in home.downloads.glob(f"{_TEMPORARY}*"):  # left by a run that was killed
-            shutil.rmtree(stale, ignore_errors=True)
+            if is_pip_temporary(stale.name):
+                remove_tree(stale)
         more, missing, faults = _split(missing, home)
         found |= more
         for file, fault in faults:

@@ -6,6 +6,7 @@ whole, by one rename. What does not fit its manifest moves to quarantine and cou
 
 from __future__ import annotations
 
+import errno
 import os
 from contextlib import suppress
 from dataclasses import dataclass
@@ -74,7 +75,7 @@ class Store:
         A file that looks touched is hashed: same bytes serve on, others go to quarantine with a warning.
 
         Raises:
-            StoreError: `key` cannot be one, or the store cannot be written when it has to.
+            StoreError: `key` cannot be one, or the store cannot be read, or not be written when it has to.
         """
         return self._get(self.home.artifacts, key)
 
@@ -125,7 +126,8 @@ class Store:
 
         Raises:
             NoSpaceError: the disk is full; the store is as before.
-            StoreError: unfit key or names, or the file system refused.
+            BuildFailedError: a file has a name that none in the store can have.
+            StoreError: unfit key, files of one name, or the file system refused.
         """
         manifests.check_key(key)
         names = [source.name for source in files]
@@ -178,8 +180,10 @@ class Store:
         folder = parent / key
         try:
             inode = _inode(folder)
-        except OSError:
+        except FileNotFoundError:
             return None
+        except OSError as error:
+            raise atomic.disk_error(OSError(error.errno, error.strerror), parent) from error
         try:
             artifact = Artifact(folder, manifests.read(folder))
         except BadManifestError as error:
@@ -252,6 +256,13 @@ class Store:
                 moved = self._place(artifact.folder, target / key, artifact.manifest)
             except FileNotFoundError:
                 return None  # another process moved it first
+            except OSError as error:
+                if error.errno != errno.EXDEV:
+                    raise
+                paths = self.verified(artifact)  # a copy gets new digests: of the right bytes only
+                if paths is None:
+                    return None
+                moved = self.put(key, paths, artifact.manifest, rejected=target == self.home.rejected)
             if moved.manifest is artifact.manifest:
                 return moved
             # Served already: that one stays. Out of sight first, by one rename.

@@ -10,19 +10,23 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
+import re
 import secrets
 import shutil
+import stat
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from orchestrator.errors import NoSpaceError, StoreError
 from orchestrator.report.units import show_bytes
+from orchestrator.store import trees
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from io import BufferedReader
 
-TEMPORARY_MARK = ".tmp-"
+_TEMPORARY = re.compile(r"\.[^/]{1,100}\.tmp-[0-9a-f]{12}", re.DOTALL)
 _FULL = (errno.ENOSPC, errno.EDQUOT)
 _DENIED = (errno.EACCES, errno.EPERM, errno.EROFS)
 _IN_THE_WAY = (errno.EEXIST, errno.ENOTDIR, errno.EISDIR, errno.ENOTEMPTY)
@@ -32,12 +36,12 @@ _TAKEN = (errno.EEXIST, errno.ENOTEMPTY, errno.ENOTDIR)
 def temporary_name(name: str) -> str:
     """Return a fresh name for a temporary that is to become `name`; gc knows it by its form."""
     # A name may be up to 255 bytes long; the mark must still fit.
-    return f".{name[:100]}{TEMPORARY_MARK}{secrets.token_hex(6)}"
+    return f".{name[:100]}.tmp-{secrets.token_hex(6)}"
 
 
 def is_temporary(name: str) -> bool:
     """Tell whether `temporary_name` made this name."""
-    return name.startswith(".") and TEMPORARY_MARK in name
+    return _TEMPORARY.fullmatch(name) is not None
 
 
 def free_bytes(path: Path) -> int | None:
@@ -203,33 +207,44 @@ def place_dir(temporary: Path, destination: Path) -> bool:
     return True
 
 
-def replace_dir(temporary: Path, destination: Path) -> None:
-    """Rename a finished folder to `destination`; what is there goes.
+def remove_tree(path: Path) -> None:
+    """Remove a file or a folder with locked parts; what resists or is gone already is left."""
+    trees.remove(path)
 
-    A kill between the two renames leaves `destination` missing, never half.
+
+def is_folder(path: Path) -> bool:
+    """Tell whether this is a folder, or a link to one; no when the way there is locked."""
+    try:
+        return path.is_dir()
+    except OSError:
+        return False
+
+
+def listed(folder: Path) -> list[Path]:
+    """Return what lies in a folder of the store, by name; nothing when it is not there.
 
     Raises:
-        NoSpaceError: the disk is full.
-        StoreError: the file system refused otherwise.
+        StoreError: it is there and cannot be read.
     """
-    with disk_errors(destination):
-        while not place_dir(temporary, destination):
-            former = destination.with_name(temporary_name(destination.name))
-            with suppress(FileNotFoundError):
-                destination.rename(former)
-            remove_tree(former)
+    with disk_errors(folder):
+        try:
+            return sorted(folder.iterdir())
+        except FileNotFoundError:
+            return []
 
 
-def remove_tree(path: Path) -> None:
-    """Remove a file or a folder with read-only parts; what resists or is gone already is left."""
-    if not path.is_dir() or path.is_symlink():
-        with suppress(OSError):
-            path.unlink()
-        return
-    for folder, _, _ in os.walk(path):
-        with suppress(OSError):
-            os.chmod(folder, 0o700)  # noqa: PTH101 - a walk of ten thousands of folders: no Path for each
-    shutil.rmtree(path, ignore_errors=True)
+def open_plain(path: Path, *, follow_links: bool = True) -> BufferedReader:
+    """Open a plain file for reading; anything else, such as a pipe that nobody fills, is refused at once.
+
+    Raises:
+        OSError: not there, not readable, or not a plain file.
+    """
+    flags = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | (0 if follow_links else os.O_NOFOLLOW)
+    descriptor = os.open(path, flags)
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise OSError(errno.EINVAL, "not a plain file", str(path))
+    return os.fdopen(descriptor, "rb")
 
 
 def sha256_file(path: Path) -> str:
@@ -240,5 +255,5 @@ def sha256_file(path: Path) -> str:
     """
     import hashlib
 
-    with path.open("rb") as stream:
+    with open_plain(path) as stream:
         return hashlib.file_digest(stream, "sha256").hexdigest()

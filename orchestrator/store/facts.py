@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Literal
 import msgspec
 
 from orchestrator.errors import NoSpaceError, StoreError
-from orchestrator.store.atomic import write_bytes
+from orchestrator.store.atomic import open_plain, write_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -91,7 +91,8 @@ class Facts:
 
     def _read(self) -> dict[str, _FileFacts]:
         try:
-            return msgspec.json.decode(self._path.read_bytes(), type=_Book).files
+            with open_plain(self._path) as stream:
+                return msgspec.json.decode(stream.read(), type=_Book).files
         except (OSError, msgspec.MsgspecError, UnicodeDecodeError):
             return {}
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from orchestrator.errors import StoreError
+from orchestrator.errors import BuildFailedError
 from orchestrator.store import atomic
 from orchestrator.store.manifest import StoredFile, check_file_name
 
@@ -67,8 +67,8 @@ def problem(folder: Path, file: StoredFile) -> str | None:
         found = atomic.sha256_file(path)
     except OSError as error:
         return f"{file.name} cannot be read: {error.strerror}"
-    except StoreError as error:
-        return error.message
+    except BuildFailedError:
+        return f"{file.name!r} is no name that a stored file can have"
     if found != file.sha256:
         return f"{file.name} has sha256 {found[:16]}, expected {file.sha256[:16]}"
     return None

@@ -2,13 +2,14 @@
 
 Nothing that a live lease names is taken. Things are chosen and measured without a lock; then, under
 `locks.guard`, under which leases are taken too, each is looked at again and renamed into the trash,
-which is emptied after. A kill leaves some of it in the trash, for the next time.
+which is emptied after; what lies on another disk is renamed beside itself. A kill leaves some of it there,
+for the next time.
 """
 
 from __future__ import annotations
 
+import errno
 import os
-import secrets
 import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -66,7 +67,7 @@ def collect(
         now: seconds since the epoch; the clock by default.
 
     Raises:
-        StoreError, NoSpaceError: the home cannot be written.
+        StoreError, NoSpaceError: the home cannot be written, or a folder of it not be read.
     """
     now = time.time() if now is None else now
     links = Links()
@@ -110,11 +111,16 @@ def _take(
 
 
 def _to_trash(path: Path, trash: Path, emit: Emit) -> Path | None:
-    target = trash / f"{path.name[:100]}.{secrets.token_hex(6)}"
+    target = trash / atomic.temporary_name(path.name)
     try:
         if path.is_dir() and not path.is_symlink():
             path.chmod(0o700)  # a read-only folder cannot be moved
-        path.rename(target)
+        try:
+            path.rename(target)
+        except OSError as error:
+            if error.errno != errno.EXDEV:
+                raise
+            target = path.rename(path.with_name(target.name))
     except FileNotFoundError:
         return None
     except OSError as error:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import fcntl
 import os
 import secrets
+import stat
 import time
 from contextlib import suppress
 from typing import IO, TYPE_CHECKING, Literal, Self
@@ -17,6 +18,7 @@ from typing import IO, TYPE_CHECKING, Literal, Self
 from orchestrator.errors import StoreError
 from orchestrator.store.atomic import disk_errors
 from orchestrator.store.locks import guard
+from orchestrator.store.names import is_run
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -125,15 +127,19 @@ class Leased:
 def read_leases(home: Home, *, clean: bool) -> Leased:
     """Read all live leases; `clean` removes the dead ones, which is safe under `locks.guard` only.
 
+    A file whose name is no run's may be anybody's: it is heard when locked, and never removed.
+
     Raises:
         StoreError: a lease cannot be read; then nothing may be removed.
     """
     runs: set[str] = set()
     names: set[str] = set()
     folder = leases_folder(home)
-    for path in sorted(folder.iterdir()) if folder.is_dir() else []:
+    with disk_errors(folder):
+        paths = sorted(folder.iterdir()) if folder.is_dir() else []
+    for path in paths:
         with disk_errors(path):
-            used = _live_names(path, clean=clean)
+            used = _live_names(path, clean=clean and is_run(path.name))
         if used is not None:
             runs.add(path.name)
             names.update(used)
@@ -147,6 +153,8 @@ def leases_folder(home: Home) -> Path:
 
 def _live_names(path: Path, *, clean: bool) -> list[str] | None:
     try:
+        if not stat.S_ISREG(path.lstat().st_mode):
+            return None
         stream = path.open("r+b")  # for writing too: network file systems lock only such
     except FileNotFoundError:
         return None  # just released

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from orchestrator.report.events import Note, silent
-from orchestrator.store import atomic
+from orchestrator.store import atomic, names
 from orchestrator.store import manifest as manifests
 from orchestrator.store.artifacts import Artifact
 from orchestrator.store.manifest import BadManifestError
@@ -40,14 +40,16 @@ class Entry:
 
 
 def entries(home: Home, emit: Emit = silent) -> Iterator[Entry]:
-    """List artifacts, the served ones first, each part by key; files that do not belong get a note."""
+    """List artifacts, the served ones first, each part by key; what does not belong gets a note.
+
+    Raises:
+        StoreError: a folder of artifacts is there and cannot be read.
+    """
     for rejected, parent in ((False, home.artifacts), (True, home.rejected)):
-        if not parent.is_dir():
-            continue
-        for folder in sorted(parent.iterdir()):
+        for folder in atomic.listed(parent):
             if atomic.is_temporary(folder.name):
                 continue
-            if not folder.is_dir():
+            if not atomic.is_folder(folder) or not names.is_key(folder.name):
                 emit(Note("info", f"{folder}: not part of the store, ignored"))
                 continue
             try:

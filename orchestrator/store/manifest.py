@@ -8,13 +8,15 @@ from typing import TYPE_CHECKING, Literal
 
 import msgspec
 
-from orchestrator.errors import StoreError
+from orchestrator.errors import BuildFailedError, StoreError
+from orchestrator.store.atomic import open_plain
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 SCHEMA: Literal["sparkbuild.manifest/1"] = "sparkbuild.manifest/1"
 FILE_NAME = "manifest.json"
+_RESERVED = (FILE_NAME, "simple")
 
 _KEY = re.compile(r"[0-9A-Za-z][0-9A-Za-z_.-]{0,127}")
 _FILE = re.compile(r"[^./\x00][^/\x00]{0,254}")
@@ -89,10 +91,14 @@ def check_file_name(name: str) -> None:
     """Make sure that an artifact may hold a file of this name.
 
     Raises:
-        StoreError: a path, a hidden name, or the manifest's own.
+        BuildFailedError: a path, a hidden name, the manifest's own, or that of the index beside the files.
     """
-    if not _FILE.fullmatch(name) or name == FILE_NAME:
-        raise StoreError(f"an artifact cannot hold a file named {name!r}", hint="plain file names only")
+    if not _FILE.fullmatch(name) or name in _RESERVED:
+        raise BuildFailedError(
+            f"the build left a file named {name!r}, which cannot be stored",
+            hint="let the recipe name its outputs otherwise: plain file names, not hidden, and none of "
+            f"{', '.join(_RESERVED)}",
+        )
 
 
 def encode(manifest: Manifest) -> bytes:
@@ -129,9 +135,12 @@ def read(folder: Path) -> Manifest:
         BadManifestError: missing or not to be believed.
     """
     try:
-        data = (folder / FILE_NAME).read_bytes()
-    except OSError as error:
+        with open_plain(folder / FILE_NAME, follow_links=False) as stream:
+            data = stream.read()
+    except FileNotFoundError as error:
         raise BadManifestError(f"manifest missing: {error.strerror}") from error
+    except OSError as error:
+        raise BadManifestError(f"manifest cannot be read: {error.strerror}") from error
     return decode(data, folder.name)
 
 

@@ -1,21 +1,23 @@
-"""What gc may take: the things of a home, how long nobody used them, and what removing them frees."""
+"""What gc may take: the things of a home, how long nobody used them, and what removing them frees.
+
+Only what bears a name that this program gives is a candidate, see `names`: the folders may be links to
+places where other things lie.
+"""
 
 from __future__ import annotations
 
-import os
-import stat
 import time
 from contextlib import suppress
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-from orchestrator.store import atomic
+from orchestrator.store import atomic, names, trees
 from orchestrator.store.stamps import last_used
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from datetime import timedelta
+    from pathlib import Path
 
     from orchestrator.store.home import Home
     from orchestrator.store.lease import Leased
@@ -51,7 +53,7 @@ class Links:
     def add(self, path: Path) -> int:
         """Add a tree, or a single file, to the set; return its apparent size in bytes."""
         total = 0
-        for seen in _files(path):
+        for seen in trees.files(path):
             total += seen.st_size
             entry = self._seen.setdefault((seen.st_dev, seen.st_ino), [0, seen.st_nlink, seen.st_size])
             entry[0] += 1
@@ -61,7 +63,7 @@ class Links:
         """Tell whether a file of the tree is also linked from outside of the set and the tree."""
         own: dict[tuple[int, int], int] = {}
         links: dict[tuple[int, int], int] = {}
-        for seen in _files(path):
+        for seen in trees.files(path):
             inode = (seen.st_dev, seen.st_ino)
             own[inode] = own.get(inode, 0) + 1
             links[inode] = seen.st_nlink
@@ -78,7 +80,7 @@ def candidates(home: Home, leased: Leased, *, unused_for: timedelta, now: float)
     limit = unused_for.total_seconds()
     yield from _leftovers(home, leased, now)
     for kind, folder in _kept_while_used(home):
-        for path in _plain(folder):
+        for path in _keyed(folder):
             if not leased.covers(kind, path.name) and idle_s(path, now) >= limit:
                 yield Candidate(kind, path.name, path, f"not used for {days(idle_s(path, now))}", limit)
 
@@ -116,13 +118,16 @@ def _kept_while_used(home: Home) -> tuple[tuple[str, Path], ...]:
 
 
 def _leftovers(home: Home, leased: Leased, now: float) -> Iterator[Candidate]:
-    for path in _list(trash_folder(home)):
+    for path in _list(trash_folder(home), atomic.is_temporary):
         yield Candidate("trash", path.name, path, "left by a stopped gc", None)
-    for path in _list(home.work):
+    for path in _list(home.work, names.is_run):
         if not leased.covers("work", path.name):
             yield Candidate("work", path.name, path, "its run has ended", None)
-    for kind, folder in (("logs", home.logs), ("quarantine", home.quarantine)):
-        for path in _list(folder):
+    for kind, folder, ours in (
+        ("logs", home.logs, names.is_run),
+        ("quarantine", home.quarantine, names.is_quarantined),
+    ):
+        for path in _list(folder, ours):
             if not leased.covers(kind, path.name) and idle_s(path, now) >= KEPT_S:
                 yield Candidate(kind, path.name, path, f"{days(idle_s(path, now))} old", KEPT_S)
     for path in _temporaries(home):
@@ -132,17 +137,19 @@ def _leftovers(home: Home, leased: Leased, now: float) -> Iterator[Candidate]:
 
 
 def _temporaries(home: Home) -> Iterator[Path]:
-    yield from (path for path in _list(home.root) if atomic.is_temporary(path.name))
-    for _, folder in _kept_while_used(home):
-        yield from (path for path in _list(folder) if path.name.startswith("."))
+    kept = (folder for _, folder in _kept_while_used(home))
+    for folder in (home.root, home.work, home.logs, home.quarantine, *kept):
+        yield from _list(folder, atomic.is_temporary)
+    yield from _list(home.downloads, names.is_pip_temporary)
+    yield from (path for path in _inside(home.downloads / names.PARTS) if names.is_key(path.name))
     for folder in (home.artifacts, home.rejected):
-        for artifact in _plain(folder):
-            yield from (path for path in _list(artifact) if atomic.is_temporary(path.name))
+        for artifact in _keyed(folder):
+            yield from (path for path in _inside(artifact) if atomic.is_temporary(path.name))
 
 
 def _temporary_limit(path: Path, leased: Leased) -> float | None:
     """Return from which age on a temporary is a leftover, in seconds; None: it is in use."""
-    if not path.is_dir():
+    if path.is_symlink() or not atomic.is_folder(path):
         return FILE_GRACE_S
     lives = atomic.in_use(path)
     if lives:
@@ -157,32 +164,29 @@ def _newest(path: Path) -> float:
     times = [time.time()]  # gone already: too young to take
     with suppress(OSError):
         times = [path.lstat().st_mtime]
-    for inside in _list(path):
+    for inside in _inside(path):
         with suppress(OSError):
             times.append(inside.lstat().st_mtime)
     return max(times)
 
 
-def _plain(folder: Path) -> list[Path]:
-    """Return the folders in `folder` that are no temporaries; files there are not ours to take."""
-    return [path for path in _list(folder) if not path.name.startswith(".") and path.is_dir()]
+def _keyed(folder: Path) -> list[Path]:
+    """Return the folders in `folder` that a key or a sha256 names."""
+    return [path for path in _list(folder, names.is_key) if atomic.is_folder(path)]
 
 
-def _list(folder: Path) -> list[Path]:
+def _list(folder: Path, ours: Callable[[str], bool]) -> list[Path]:
+    """Return what is ours in a folder of the home.
+
+    Raises:
+        StoreError: it is there and cannot be read.
+    """
+    return [path for path in atomic.listed(folder) if ours(path.name)]
+
+
+def _inside(path: Path) -> list[Path]:
+    """Return what lies in a folder that is no link, as far as it can be read."""
     try:
-        return sorted(folder.iterdir())
+        return [] if path.is_symlink() else sorted(path.iterdir())
     except OSError:
         return []
-
-
-def _files(path: Path) -> Iterator[os.stat_result]:
-    """Yield the stat of all files in a tree, links not followed; what vanishes meanwhile is left out."""
-    with suppress(OSError):
-        seen = path.lstat()
-        if not stat.S_ISDIR(seen.st_mode):
-            yield seen
-            return
-    for folder, _, names in os.walk(path):
-        for name in names:
-            with suppress(OSError):
-                yield Path(folder, name).lstat()

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import os
-import re
 from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from orchestrator.report.events import Note, Progress, silent
-from orchestrator.store import atomic, files
+from orchestrator.store import atomic, files, names
 from orchestrator.store import manifest as manifests
 from orchestrator.store.locks import guard
 from orchestrator.store.manifest import BadManifestError
@@ -21,8 +20,6 @@ if TYPE_CHECKING:
 
     from orchestrator.report.events import Emit
     from orchestrator.store.home import Home
-
-_SHA256 = re.compile(r"[0-9a-f]{64}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +55,7 @@ def verify(home: Home, emit: Emit = silent, *, keep: bool = False) -> Verified:
         keep: leave what is wrong where it is.
 
     Raises:
-        StoreError, NoSpaceError: something wrong could not be moved.
+        StoreError, NoSpaceError: something wrong could not be moved, or a folder of the home not be read.
     """
     ok = 0
     size = 0
@@ -84,12 +81,10 @@ def verify(home: Home, emit: Emit = silent, *, keep: bool = False) -> Verified:
 
 def _folders(home: Home, emit: Emit) -> Iterator[tuple[str, Path]]:
     for parent in (home.artifacts, home.rejected, home.downloads):
-        if not parent.is_dir():
-            continue
-        for folder in sorted(parent.iterdir()):
+        for folder in atomic.listed(parent):
             if folder.name.startswith("."):
                 continue
-            if not folder.is_dir() or (parent == home.downloads and not _SHA256.fullmatch(folder.name)):
+            if not atomic.is_folder(folder) or not names.is_key(folder.name):
                 emit(Note("info", f"{folder}: not part of the store, ignored"))
                 continue
             yield parent.name, folder

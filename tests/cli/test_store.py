@@ -10,6 +10,7 @@ from click.testing import CliRunner, Result
 from store_help import KEY, age, draft, put, write_wheel
 
 from orchestrator.cli.store import command
+from orchestrator.errors import StoreError
 from orchestrator.store.artifacts import Store
 from orchestrator.store.home import Home
 from orchestrator.store.manifest import Audit
@@ -128,3 +129,29 @@ def test_durations_that_are_none(store: Store, text: str) -> None:
 def test_durations_that_are_some(store: Store, text: str) -> None:
     assert run("gc", "--unused-for", text, "--dry-run").exit_code == 0
     assert [path.name for path in store.home.root.iterdir()] == ["CACHEDIR.TAG"]
+
+
+@pytest.mark.parametrize("words", [["list"], ["verify"], ["gc"]])
+@pytest.mark.parametrize("name", ["artifacts", "locks", "work"])
+def test_a_file_in_place_of_a_folder_is_told(store: Store, words: list[str], name: str) -> None:
+    (store.home.root / name).touch()
+    error = run(*words).exception
+    assert isinstance(error, StoreError)
+    assert error.exit_code == 4
+    assert str(store.home.root / name) in str(error)
+    assert "move" in (error.hint or "")
+
+
+def test_things_of_others_are_noted_and_stay(store: Store, tmp_path: Path) -> None:
+    photos = tmp_path / "photos"
+    (photos / "album").mkdir(parents=True)
+    (photos / "album" / "photo.jpg").touch()
+    (photos / "odd\x1b[31m\nname").mkdir()
+    store.home.artifacts.symlink_to(photos)
+    for words in (["list"], ["verify"], ["gc", "--unused-for", "0"]):
+        result = run(*words)
+        assert result.exit_code == 0
+        assert ("album: not part of the store" in result.output) == (words[0] != "gc")
+        assert "\x1b" not in result.output
+        assert ("odd?[31m?name: not part" in result.output) == (words[0] != "gc")
+        assert (photos / "album" / "photo.jpg").exists()

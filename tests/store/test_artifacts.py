@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from store_help import KEY, Heard, age, content, draft, everything, put, write_wheel
 
-from orchestrator.errors import NoSpaceError, StoreError
+from orchestrator.errors import BuildFailedError, NoSpaceError, StoreError
 from orchestrator.store import manifest as manifests
 from orchestrator.store.artifacts import Artifact, Store
 from orchestrator.store.home import Home
@@ -96,13 +96,24 @@ def test_a_bad_first_gives_way(store: Store, heard: Heard, tmp_path: Path) -> No
     assert len(heard.notes("warning")) == 1
 
 
-@pytest.mark.parametrize("names", [[], ["a.whl", "sub/a.whl"], ["manifest.json"], [".hidden"]])
-def test_files_that_make_no_artifact(store: Store, tmp_path: Path, names: list[str]) -> None:
+@pytest.mark.parametrize(
+    ("names", "kind"),
+    [
+        ([], StoreError),
+        (["a.whl", "sub/a.whl"], StoreError),
+        (["manifest.json"], BuildFailedError),
+        ([".used"], BuildFailedError),
+        (["a.whl", "simple"], BuildFailedError),
+    ],
+)
+def test_files_that_make_no_artifact(
+    store: Store, tmp_path: Path, names: list[str], kind: type[Exception]
+) -> None:
     files = [tmp_path / name for name in names]
     for file in files:
         file.parent.mkdir(exist_ok=True)
         file.write_bytes(b"x")
-    with pytest.raises(StoreError):
+    with pytest.raises(kind):
         store.put(KEY, files, draft())
     assert verify(store.home).ok == 0
 

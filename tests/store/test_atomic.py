@@ -16,6 +16,7 @@ from orchestrator.errors import NoSpaceError, StoreError
 from orchestrator.store import atomic
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
     from orchestrator.store.home import Home
@@ -117,25 +118,6 @@ def test_the_lock_of_a_temporary_ends_with_its_maker(home: Home) -> None:
     assert atomic.in_use(home.root / "missing") is None
 
 
-def test_place_keeps_what_is_there(tmp_path: Path) -> None:
-    for name in ("old", "new"):
-        (tmp_path / name).mkdir()
-        (tmp_path / name / name).write_bytes(b"")
-    assert not atomic.place_dir(tmp_path / "new", tmp_path / "old")
-    assert everything(tmp_path) == ["new", "new/new", "old", "old/old"]
-    atomic.replace_dir(tmp_path / "new", tmp_path / "old")
-    assert everything(tmp_path) == ["old", "old/new"]
-
-
-def test_replace_takes_a_file_away_too(tmp_path: Path) -> None:
-    (tmp_path / "new").mkdir()
-    (tmp_path / "old").write_bytes(b"x")
-    atomic.replace_dir(tmp_path / "new", tmp_path / "old")
-    assert (tmp_path / "old").is_dir()
-    with pytest.raises(StoreError):
-        atomic.replace_dir(tmp_path / "new", tmp_path / "old")
-
-
 def test_remove_read_only_trees_links_and_nothing(tmp_path: Path) -> None:
     outside = tmp_path / "outside"
     outside.mkdir()
@@ -163,6 +145,32 @@ def test_a_long_name_still_has_a_temporary(tmp_path: Path) -> None:
     path = tmp_path / ("n" * 255)
     atomic.write_bytes(path, b"x")
     assert path.read_bytes() == b"x"
+
+
+@pytest.mark.parametrize("make", [os.mkfifo, os.mkdir])
+def test_what_is_no_plain_file_is_not_opened(tmp_path: Path, make: Callable[[Path], None]) -> None:
+    make(tmp_path / "f")
+    with pytest.raises(OSError, match="not a plain file"):
+        atomic.open_plain(tmp_path / "f")
+    with pytest.raises(OSError, match="not a plain file"):
+        atomic.sha256_file(tmp_path / "f")
+
+
+def test_links_to_plain_files_are_opened_unless_told_otherwise(tmp_path: Path) -> None:
+    (tmp_path / "f").write_bytes(b"abc")
+    (tmp_path / "link").symlink_to("f")
+    with atomic.open_plain(tmp_path / "link") as stream:
+        assert stream.read() == b"abc"
+    with pytest.raises(OSError, match="symbolic links"):
+        atomic.open_plain(tmp_path / "link", follow_links=False)
+
+
+def test_place_keeps_what_is_there(tmp_path: Path) -> None:
+    for name in ("old", "new"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / name).write_bytes(b"")
+    assert not atomic.place_dir(tmp_path / "new", tmp_path / "old")
+    assert everything(tmp_path) == ["new", "new/new", "old", "old/old"]
 
 
 def test_sha256(tmp_path: Path) -> None:

@@ -96,6 +96,14 @@ def test_a_damaged_cache_is_ignored_and_rewritten(home: Home, tool: Path, damage
     assert compute.runs == 0
 
 
+@pytest.mark.parametrize("make", [os.mkfifo, os.mkdir])
+def test_a_pipe_or_folder_in_place_of_the_cache(home: Home, tool: Path, make: Callable[[Path], None]) -> None:
+    home.root.mkdir()
+    make(home.facts)
+    assert Facts(home.facts).get_or(tool, "text", Counting()) == "one"
+    assert home.facts.is_dir() or Facts(home.facts).get_or(tool, "text", Path.read_text) == "one"
+
+
 def test_an_unwritable_cache_costs_only_time(unwritable: Path, tool: Path) -> None:
     compute = Counting()
     facts = Facts(unwritable / "facts.json")

@@ -9,7 +9,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING
 
 import pytest
-from store_help import KEY, Heard, age, everything, put, start, stop, wait_ready
+from store_help import KEY, RUN, Heard, age, everything, put, start, stop, wait_ready
 
 from orchestrator.errors import StoreError
 from orchestrator.store import atomic
@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 MONTH = timedelta(days=30)
 DAY = timedelta(days=1)
 NOW = timedelta(0)
+OTHER_RUN = "20260102-030405-678-0000"
+LAYER, WHEEL, REJECTED, DOWNLOAD, YOUNG = ("1" * 64, "2" * 64, "3" * 64, "d" * 64, "4" * 64)
 
 
 def kinds(result: Collected) -> list[tuple[str, str]]:
@@ -54,26 +56,26 @@ def test_only_what_lay_unused_for_so_long_goes(store: Store, home: Home, tmp_pat
     artifact = put(store, tmp_path / "out")
     age(artifact.folder, days=31)
     for name, folder in (
-        ("l", home.layers),
-        ("w", home.wheels),
-        ("d" * 64, home.downloads),
-        ("r", home.rejected),
+        (LAYER, home.layers),
+        (WHEEL, home.wheels),
+        (DOWNLOAD, home.downloads),
+        (REJECTED, home.rejected),
     ):
         tree(folder / name, unused_days=31)
-        tree(folder / f"new{name}", unused_days=29)
+        tree(folder / YOUNG, unused_days=29)
     put(store, tmp_path / "out", "cd" * 32)
     result = collect(home, unused_for=MONTH)
     assert sorted(kinds(result)) == [
         ("artifacts", KEY),
-        ("downloads", "d" * 64),
-        ("layers", "l"),
-        ("rejected", "r"),
-        ("wheels", "w"),
+        ("downloads", DOWNLOAD),
+        ("layers", LAYER),
+        ("rejected", REJECTED),
+        ("wheels", WHEEL),
     ]
     assert all("31 days" in item.why for item in result.items)
     assert result.bytes == sum(item.bytes for item in result.items)
     assert not artifact.folder.exists()
-    assert (home.layers / "newl").exists()
+    assert (home.layers / YOUNG).exists()
     assert store.get("cd" * 32) is not None
     assert collect(home, unused_for=MONTH) == Collected((), 0)
 
@@ -82,7 +84,7 @@ def test_use_keeps_it(store: Store, home: Home, tmp_path: Path) -> None:
     age(put(store, tmp_path / "out").folder, days=100)
     assert store.get(KEY) is not None
     assert collect(home, unused_for=DAY) == Collected((), 0)
-    layer = tree(home.layers / "l", unused_days=100)
+    layer = tree(home.layers / LAYER, unused_days=100)
     (layer / "used").touch()  # the other name of the stamp
     os.utime(layer, (0, 0))
     assert collect(home, unused_for=DAY) == Collected((), 0)
@@ -90,8 +92,8 @@ def test_use_keeps_it(store: Store, home: Home, tmp_path: Path) -> None:
 
 def test_a_dry_run_says_the_same_and_changes_nothing(store: Store, home: Home, tmp_path: Path) -> None:
     age(put(store, tmp_path / "out").folder, days=31)
-    tree(home.work / "dead")
-    tree(home.layers / "l", unused_days=31)
+    tree(home.work / RUN)
+    tree(home.layers / LAYER, unused_days=31)
     before = everything(home.root)
     foretold = collect(home, unused_for=MONTH, dry_run=True)
     assert everything(home.root) == before
@@ -102,12 +104,13 @@ def test_a_dry_run_says_the_same_and_changes_nothing(store: Store, home: Home, t
 def test_a_live_lease_of_another_process_is_respected(store: Store, home: Home, tmp_path: Path) -> None:
     put(store, tmp_path / "out")
     put(store, tmp_path / "out", "cd" * 32)
-    for folder in (home.layers, home.wheels, home.downloads, home.work):
-        tree(folder / "used")
-    tree(home.work / "run1")
-    tree(home.logs / "run1", unused_days=99)
-    names = [f"{kind}/used" for kind in ("layers", "wheels", "downloads", "work")]
-    child = start("hold", home, "run1", f"artifacts/{KEY}", *names)
+    for folder in (home.layers, home.wheels, home.downloads):
+        tree(folder / LAYER)
+    tree(home.work / OTHER_RUN)
+    tree(home.work / RUN)
+    tree(home.logs / RUN, unused_days=99)
+    names = [f"{kind}/{LAYER}" for kind in ("layers", "wheels", "downloads")]
+    child = start("hold", home, RUN, f"artifacts/{KEY}", f"work/{OTHER_RUN}", *names)
     wait_ready(child)
     assert kinds(collect(home, unused_for=NOW)) == [("artifacts", "cd" * 32)]
     assert store.get(KEY) is not None
@@ -120,42 +123,43 @@ def test_a_live_lease_of_another_process_is_respected(store: Store, home: Home, 
 
 
 def test_an_unpacked_wheel_that_a_layer_holds_stays(home: Home) -> None:
-    wheel = tree(home.wheels / "w", size=5000)
-    layer = home.layers / "l"
+    wheel = tree(home.wheels / WHEEL, size=5000)
+    layer = home.layers / LAYER
     layer.mkdir(parents=True)
     (layer / "file").hardlink_to(wheel / "site" / "pkg" / "file")
     age(wheel, 31)
     assert collect(home, unused_for=MONTH) == Collected((), 0)
     age(layer, 31)
     foretold = collect(home, unused_for=MONTH, dry_run=True)
-    assert kinds(foretold) == [("layers", "l"), ("wheels", "w")]
+    assert kinds(foretold) == [("layers", LAYER), ("wheels", WHEEL)]
     assert foretold.bytes == 5000  # one file, linked twice
     assert collect(home, unused_for=MONTH) == foretold
     assert list(home.wheels.iterdir()) == []
 
 
 def test_a_layer_whose_wheels_stay_frees_only_its_own(home: Home) -> None:
-    wheel = tree(home.wheels / "w", size=5000)
-    layer = tree(home.layers / "l", size=70)
+    wheel = tree(home.wheels / WHEEL, size=5000)
+    layer = tree(home.layers / LAYER, size=70)
     (layer / "file").hardlink_to(wheel / "site" / "pkg" / "file")
     age(layer, 31)
     result = collect(home, unused_for=MONTH)
-    assert kinds(result) == [("layers", "l")]
+    assert kinds(result) == [("layers", LAYER)]
     assert (result.items[0].bytes, result.bytes) == (5070, 70)
     assert (wheel / "site" / "pkg" / "file").stat().st_size == 5000
 
 
 def test_read_only_trees_go(home: Home) -> None:
-    tree(home.layers / "l", unused_days=31, read_only=True)
-    assert kinds(collect(home, unused_for=MONTH)) == [("layers", "l")]
+    tree(home.layers / LAYER, unused_days=31, read_only=True)
+    assert kinds(collect(home, unused_for=MONTH)) == [("layers", LAYER)]
     assert list(home.layers.iterdir()) == []
     assert list((home.root / "trash").iterdir()) == []
 
 
 def test_what_a_stopped_gc_left_goes(home: Home) -> None:
-    tree(home.root / "trash" / "l.0123", read_only=True)
+    name = atomic.temporary_name(LAYER)
+    tree(home.root / "trash" / name, read_only=True)
     result = collect(home, unused_for=MONTH)
-    assert kinds(result) == [("trash", "l.0123")]
+    assert kinds(result) == [("trash", name)]
     assert result.bytes == 1000
     assert list((home.root / "trash").iterdir()) == []
 
@@ -173,14 +177,16 @@ def test_the_temporary_of_a_killed_put_goes_that_of_a_living_one_stays(home: Hom
 
 
 def test_temporaries_of_others_go_when_no_run_lives(home: Home) -> None:
-    for folder in (home.downloads, home.layers, home.wheels):
-        tree(folder / ".tmp1234")
+    for name in (".pip-abcd_123", ".pip-00000000"):
+        tree(home.downloads / name)
+    tree(home.layers / ".tmp1234")  # of whom?
     later = time.time() + 120
     with Lease(home):
         assert collect(home, unused_for=MONTH, now=later) == Collected((), 0)
         next_day = collect(home, unused_for=MONTH, dry_run=True, now=later + 86400)
-    assert [item.kind for item in next_day.items] == ["temporary"] * 3
+    assert [item.kind for item in next_day.items] == ["temporary"] * 2
     assert collect(home, unused_for=MONTH, now=later) == next_day
+    assert (home.layers / ".tmp1234").exists()
 
 
 def test_single_temporary_files_go_after_an_hour(store: Store, home: Home, tmp_path: Path) -> None:
@@ -193,15 +199,20 @@ def test_single_temporary_files_go_after_an_hour(store: Store, home: Home, tmp_p
 
 
 def test_old_logs_and_quarantine_go(home: Home) -> None:
-    for folder in (home.logs, home.quarantine):
-        tree(folder / "old", unused_days=31)
-        tree(folder / "young", unused_days=29)
-    (home.quarantine / "old.why").write_text("x")
-    age(home.quarantine / "old.why", 31)
+    stamp = "20260102T030405Z.artifacts"
+    for folder, old, young in (
+        (home.logs, RUN, OTHER_RUN),
+        (home.quarantine, f"{stamp}.{KEY}.0123ab", f"{stamp}.{LAYER}.0123ab"),
+    ):
+        tree(folder / old, unused_days=31)
+        tree(folder / young, unused_days=29)
+    why = home.quarantine / f"{stamp}.{KEY}.0123ab.why"
+    why.write_text("x")
+    age(why, 31)
     assert sorted(kinds(collect(home, unused_for=NOW))) == [
-        ("logs", "old"),
-        ("quarantine", "old"),
-        ("quarantine", "old.why"),
+        ("logs", RUN),
+        ("quarantine", f"{stamp}.{KEY}.0123ab"),
+        ("quarantine", why.name),
     ]
 
 
@@ -214,7 +225,7 @@ def test_files_that_are_not_ours_stay(home: Home) -> None:
 
 def test_links_out_are_not_followed(home: Home, tmp_path: Path) -> None:
     outside = tree(tmp_path / "outside", size=9)
-    layer = tree(home.layers / "l", size=10)
+    layer = tree(home.layers / LAYER, size=10)
     (layer / "link").symlink_to(outside)
     assert collect(home, unused_for=NOW).bytes < 1000
     assert (outside / "site" / "pkg" / "file").exists()
@@ -228,20 +239,21 @@ def test_an_unwritable_home_is_told_and_a_dry_run_works(unwritable: Path) -> Non
 
 
 def test_what_was_used_or_leased_since_it_was_chosen_stays(home: Home) -> None:
-    for name in ("used", "leased", "idle"):
+    used, leased, idle = (digit * 64 for digit in "123")
+    for name in (used, leased, idle):
         tree(home.layers / name, unused_days=31)
     result: list[Collected] = []
     thread = threading.Thread(target=lambda: result.append(collect(home, unused_for=MONTH)))
-    with Lease(home, "run1") as lease:
+    with Lease(home, RUN) as lease:
         with guard(home):  # gc has chosen, and waits to remove
             thread.start()
             thread.join(0.3)
             assert thread.is_alive()
-            (home.layers / "used" / ".used").touch()
+            (home.layers / used / ".used").touch()
             # What `use` writes; it would wait for us, as it must for gc.
-            (leases_folder(home) / lease.run).write_text("layers/leased\n")
+            (leases_folder(home) / lease.run).write_text(f"layers/{leased}\n")
         thread.join()
-    assert [kinds(one) for one in result] == [[("layers", "idle")]]
+    assert [kinds(one) for one in result] == [[("layers", idle)]]
 
 
 def test_gc_against_runs_that_take_leases(home: Home) -> None:

@@ -8,7 +8,7 @@ import time
 from typing import TYPE_CHECKING
 
 import pytest
-from store_help import KEY, start, stop, wait_ready
+from store_help import KEY, RUN, start, stop, wait_ready
 
 from orchestrator.errors import StoreError
 from orchestrator.store.home import Home
@@ -53,17 +53,28 @@ def test_using_again_writes_nothing(home: Home) -> None:
 
 
 def test_another_process_sees_it_and_its_death(home: Home) -> None:
-    child = start("hold", home, "run1", f"artifacts/{KEY}", "wheels/w")
+    child = start("hold", home, RUN, f"artifacts/{KEY}", "wheels/w")
     wait_ready(child)
     assert read_leases(home, clean=True).covers("wheels", "w")
-    with pytest.raises(StoreError, match="run1 is going on"):
-        Lease(home, "run1")
+    with pytest.raises(StoreError, match=f"{RUN} is going on"):
+        Lease(home, RUN)
     stop(child)
-    assert (leases_folder(home) / "run1").exists()
+    assert (leases_folder(home) / RUN).exists()
     assert not read_leases(home, clean=False).covers("wheels", "w")
-    assert (leases_folder(home) / "run1").exists()
+    assert (leases_folder(home) / RUN).exists()
     read_leases(home, clean=True)
-    assert not (leases_folder(home) / "run1").exists()
+    assert not (leases_folder(home) / RUN).exists()
+
+
+def test_files_that_are_no_leases_are_neither_removed_nor_in_the_way(home: Home) -> None:
+    folder = leases_folder(home)
+    (folder / "album").mkdir(parents=True)
+    (folder / "photo.jpg").write_bytes(b"jpg")
+    os.mkfifo(folder / "pipe")
+    (folder / RUN).write_text("layers/l\n")
+    leased = read_leases(home, clean=True)
+    assert leased.runs == frozenset()
+    assert sorted(path.name for path in folder.iterdir()) == ["album", "photo.jpg", "pipe"]
 
 
 def test_a_dead_runs_name_can_be_taken_without_what_it_used(home: Home) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -10,12 +12,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from store_help import KEY, draft
 
-from orchestrator.errors import StoreError
+from orchestrator.errors import BuildFailedError, StoreError
 from orchestrator.store import manifest as manifests
 from orchestrator.store.manifest import Audit, BadManifestError, Cost, Manifest, StoredFile
 
 if TYPE_CHECKING:
-    from pathlib import Path
+    from collections.abc import Callable
 
 FULL = draft(
     key=KEY,
@@ -98,11 +100,15 @@ def test_a_missing_one(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["", ".", "..", ".hidden", "a/b", "/etc/passwd", "a\0b", "n" * 256, "manifest.json"]
+    "name", ["", ".", "..", ".hidden", "a/b", "/etc/passwd", "a\0b", "n" * 256, "manifest.json", "simple"]
 )
 def test_names_that_no_artifact_may_hold(name: str) -> None:
-    with pytest.raises(StoreError):
+    with pytest.raises(
+        BuildFailedError, match=r"the build left a file named .*, which cannot be stored"
+    ) as caught:
         manifests.check_file_name(name)
+    assert caught.value.exit_code == 1
+    assert caught.value.hint is not None
 
 
 @pytest.mark.parametrize("name", ["torch-2.14.1+cu130-cp312-cp312-linux_aarch64.whl", "a", "n" * 255])
@@ -114,3 +120,15 @@ def test_names_that_fit(name: str) -> None:
 def test_keys_that_are_none(key: str) -> None:
     with pytest.raises(StoreError):
         manifests.check_key(key)
+
+
+def _link(path: Path) -> None:
+    path.with_name("other.json").write_bytes(b"{}")
+    path.symlink_to("other.json")
+
+
+@pytest.mark.parametrize("make", [Path.mkdir, os.mkfifo, _link])
+def test_what_is_no_plain_file_is_no_manifest(tmp_path: Path, make: Callable[[Path], None]) -> None:
+    make(tmp_path / manifests.FILE_NAME)
+    with pytest.raises(BadManifestError, match="cannot be read"):
+        manifests.read(tmp_path)
