@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
+import re
+import tarfile
 import zipfile
 from typing import TYPE_CHECKING
 
 import pytest
 from processes import survivors
 from purestack import PureStack
+
+from orchestrator.model.lock import LockedFile, LockedSource
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -253,3 +258,64 @@ def test_a_build_cannot_see_the_user_s_environment(stack: PureStack, monkeypatch
     assert "PYTHONPATH" not in text
     assert "SOURCE_DATE_EPOCH" in text
     assert "march" not in stack.log("seen")
+
+
+SEVERAL = """\
+schema: sparkbuild.recipe/1
+name: several
+summary: For tests
+sources:
+  main: {local: projects/several}
+  kernels: {local: projects/kernels, env: KERNELS_SRC_DIR}
+  vendored: {local: projects/vendored, into: third_party/vendored}
+  fetched: {local: projects/fetched, cmake: FETCHCONTENT_SOURCE_DIR_FETCHED}
+  packed: {archive: "@ARCHIVE@", env: PACKED_SRC_DIR}
+build:
+  env: {CMAKE_ARGS: -DFAST=ON}
+"""
+READS = """\
+import os, pathlib
+read = lambda folder: pathlib.Path(folder, "says").read_text()
+options = dict(word[2:].split("=", 1) for word in os.environ["CMAKE_ARGS"].split())
+assert options["FAST"] == "ON"
+says += [read(os.environ["KERNELS_SRC_DIR"]), read("third_party/vendored")]
+says += [read(options["FETCHCONTENT_SOURCE_DIR_FETCHED"]), read(os.environ["PACKED_SRC_DIR"])]
+"""
+
+
+def test_several_sources_are_handed_over_each_in_its_way(stack: PureStack) -> None:
+    for name in ("kernels", "vendored", "fetched", "packed"):
+        folder = stack.recipes / "projects" / name
+        folder.mkdir(parents=True)
+        (folder / "says").write_text(name)
+    archive = stack.root / "packed-1.0.tar.gz"
+    with tarfile.open(archive, "w:gz") as tar:
+        tar.add(stack.recipes / "projects" / "packed", "packed-1.0")
+    stack.project("several", code=READS)
+    (stack.recipes / "several.yaml").write_text(SEVERAL.replace("@ARCHIVE@", archive.as_uri()))
+    data = archive.read_bytes()
+    digest = hashlib.sha256(data).hexdigest()
+    file = LockedFile(name="several", version="1.0", file=archive.name, sha256=digest, size=len(data))
+    stack.sources["several"] = {"packed": LockedSource(file=file)}
+    ran = stack.run()
+    assert ran.code == 0, ran.err
+    assert says(stack, "several") == "SAYS = ['several', 'kernels', 'vendored', 'fetched', 'packed']"
+    (stack.recipes / "projects" / "vendored" / "says").write_text("changed")
+    assert stack.run().actions == {"several": "built"}
+    assert "changed" in says(stack, "several")
+
+
+def test_a_corrupt_archive_is_told_and_nothing_is_built(stack: PureStack) -> None:
+    archive = stack.root / "packed-1.0.tar.gz"
+    archive.write_bytes(b"not what the lock says")
+    stack.project("several", code="")
+    text = SEVERAL.replace("@ARCHIVE@", archive.as_uri())
+    kept = [line for line in text.splitlines() if not re.match(r"  (kernels|vendored|fetched):", line)]
+    (stack.recipes / "several.yaml").write_text("\n".join(kept))
+    file = LockedFile(name="several", version="1.0", file=archive.name, sha256="0" * 64, size=22)
+    stack.sources["several"] = {"packed": LockedSource(file=file)}
+    ran = stack.run()
+    assert ran.code == 5, ran.err
+    assert "0" * 64 in ran.err
+    assert hashlib.sha256(archive.read_bytes()).hexdigest() in ran.err
+    assert not list(stack.home.glob("work/*/several"))

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from orchestrator.model.catalog import Catalog, find_places, lock_file
-from orchestrator.model.lock import Lock, LockedComponent, lock_bytes
+from orchestrator.model.lock import Lock, LockedComponent, LockedSource, lock_bytes
 from orchestrator.model.lockinputs import lock_inputs
 from orchestrator.model.platform import Target
 
@@ -76,6 +76,8 @@ class PureStack:
         self.recipes = root / "recipes"
         self.dist = root / "dist" / "pure"
         self.home = root / "home"
+        self.sources: dict[str, dict[str, LockedSource]] = {}
+        """Component -> what its lock holds of sources that are not local folders."""
         self._names: list[str] = []
         (self.recipes / "stacks").mkdir(parents=True)
 
@@ -109,7 +111,10 @@ class PureStack:
             platform=target.platform,
             python=target.python,
             inputs=lock_inputs(stack, catalog.recipes(stack.components), target),
-            components={name: LockedComponent(version="1.0") for name in self._names},
+            components={
+                name: LockedComponent(version="1.0", sources=self.sources.get(name, {}))
+                for name in self._names
+            },
         )
         (stacks / lock_file("pure", target)).write_bytes(lock_bytes(lock))
 
