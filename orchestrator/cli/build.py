@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from orchestrator.cli.options import ask_from, json_option, lines, print_json, what_to_plan
+from orchestrator.cli.options import json_option, lines, print_json, what_to_plan
 
 if TYPE_CHECKING:
-    from orchestrator.build.prepare import Prepared
+    from orchestrator.build.prepare import Ask, Prepared
     from orchestrator.build.run import Failure, Outcome
     from orchestrator.store.home import Home
 
@@ -32,13 +33,9 @@ def _command(name: str, text: str, names: tuple[str, ...]) -> click.Command:
     @click.pass_context
     def command(
         ctx: click.Context,
-        arch: str | None,
-        device: str | None,
-        stack: str | None,
-        cuda: str,
-        sources: tuple[str, ...],
         dist: str,
         *,
+        ask: Ask,
         offline: bool,
         as_json: bool,
     ) -> int:
@@ -49,7 +46,6 @@ def _command(name: str, text: str, names: tuple[str, ...]) -> click.Command:
         from orchestrator.errors import UsageError
         from orchestrator.store.home import Home
 
-        ask = ask_from(ctx, names=names, arch=arch, device=device, stack=stack, cuda=cuda, sources=sources)
         if not dist.strip():
             raise UsageError("--dist is empty", hint="leave it out, or name a folder; is a variable unset?")
         home = Home.default()
@@ -57,7 +53,7 @@ def _command(name: str, text: str, names: tuple[str, ...]) -> click.Command:
         emit = lines()
         try:
             with interruptible(), Session.opened(home, emit) as session:
-                prepared = prepare(ask, home, emit)
+                prepared = prepare(replace(ask, names=names), home, emit)
                 _show_plan(prepared)
                 outcome = carry_out(prepared, session, dist=folder, offline=offline)
         finally:

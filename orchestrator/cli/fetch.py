@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
 import click
 
-from orchestrator.cli.options import ask_from, json_option, lines, print_json, what_to_plan
+from orchestrator.cli.options import json_option, lines, meant, print_json, what_to_plan
+
+if TYPE_CHECKING:
+    from orchestrator.build.prepare import Ask
 
 
 @click.command("fetch")
@@ -12,16 +18,10 @@ from orchestrator.cli.options import ask_from, json_option, lines, print_json, w
 @what_to_plan
 @click.option("--offline", is_flag=True, help="Use no network; name what is missing.")
 @json_option
-@click.pass_context
 def command(
-    ctx: click.Context,
     names: tuple[str, ...],
-    arch: str | None,
-    device: str | None,
-    stack: str | None,
-    cuda: str,
-    sources: tuple[str, ...],
     *,
+    ask: Ask,
     offline: bool,
     as_json: bool,
 ) -> None:
@@ -32,11 +32,10 @@ def command(
     from orchestrator.build.session import Session
     from orchestrator.store.home import Home
 
-    ask = ask_from(ctx, names=names, arch=arch, device=device, stack=stack, cuda=cuda, sources=sources)
     emit = lines()
     try:
         with interruptible(), Session.opened(Home.default(), emit) as session:
-            prepared = prepare(ask, session.home, emit)
+            prepared = prepare(replace(ask, names=meant(names)), session.home, emit)
             provided = provide(prepared, prepared.plan.builds, session, offline=offline)
     finally:
         emit.close()

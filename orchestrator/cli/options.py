@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
@@ -11,14 +12,13 @@ import click
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from orchestrator.build.prepare import Ask
     from orchestrator.report.lines import Lines
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 
-def what_to_plan(function: F) -> F:
-    """Add the options that say what is planned: arch, device, stack, toolkit, local sources."""
+def what_to_plan(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Add the options that say what is planned, and hand them on as one `ask`, which names no recipe yet."""
     options = [
         click.option(
             "--arch",
@@ -44,9 +44,28 @@ def what_to_plan(function: F) -> F:
             help="Take a source from a folder; NAME is a recipe or RECIPE/SOURCE. May be given again.",
         ),
     ]
+
+    @functools.wraps(function)
+    def with_ask(
+        *positional: Any,
+        arch: str | None,
+        device: str | None,
+        stack: str | None,
+        cuda: str,
+        sources: tuple[str, ...],
+        **named: Any,
+    ) -> Any:
+        from orchestrator.build.prepare import Ask
+
+        _refuse_empty({"--device": device, "--stack": stack, "--cuda": cuda})
+        folders: tuple[Path, ...] = click.get_current_context().find_root().params.get("recipes", ())
+        ask = Ask(arch=arch, device=device, stack=stack, cuda=cuda, sources=sources, recipe_folders=folders)
+        return function(*positional, ask=ask, **named)
+
+    decorated: Callable[..., Any] = with_ask
     for option in reversed(options):
-        function = option(function)
-    return function
+        decorated = option(decorated)
+    return decorated
 
 
 def json_option(function: F) -> F:
@@ -54,35 +73,18 @@ def json_option(function: F) -> F:
     return click.option("--json", "as_json", is_flag=True, help="Print JSON on standard output.")(function)
 
 
-def ask_from(
-    ctx: click.Context,
-    *,
-    names: tuple[str, ...],
-    arch: str | None,
-    device: str | None,
-    stack: str | None,
-    cuda: str,
-    sources: tuple[str, ...],
-) -> Ask:
-    """Return what a person asked for; `all` among the names means the whole stack."""
-    from orchestrator.build.prepare import Ask
+def _refuse_empty(values: Mapping[str, str | None]) -> None:
     from orchestrator.errors import UsageError
 
-    for name, value in {"--stack": stack, "--cuda": cuda, "--device": device}.items():
+    for name, value in values.items():
         if value is not None and not value.strip():
-            raise UsageError(
-                f"{name} is empty", hint="leave it out, or give it a value; is a variable unset?"
-            )
-    folders: tuple[Path, ...] = ctx.find_root().params.get("recipes", ())
-    return Ask(
-        names=() if names == ("all",) else names,
-        arch=arch,
-        device=device,
-        stack=stack,
-        cuda=cuda,
-        sources=sources,
-        recipe_folders=folders,
-    )
+            hint = "leave it out, or give it a value; is a variable unset?"
+            raise UsageError(f"{name} is empty", hint=hint)
+
+
+def meant(names: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the recipes that are meant: `all` is the whole stack, which an `Ask` spells as none."""
+    return () if names == ("all",) else names
 
 
 def lines() -> Lines:

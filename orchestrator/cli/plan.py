@@ -2,34 +2,33 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
 import click
 
-from orchestrator.cli.options import ask_from, json_option, lines, print_json, what_to_plan
+from orchestrator.cli.options import json_option, lines, meant, print_json, what_to_plan
+
+if TYPE_CHECKING:
+    from orchestrator.build.prepare import Ask
 
 
 @click.command("plan")
 @click.argument("names", nargs=-1, metavar="[all|RECIPE...]")
 @what_to_plan
 @json_option
-@click.pass_context
 def command(
-    ctx: click.Context,
     names: tuple[str, ...],
-    arch: str | None,
-    device: str | None,
-    stack: str | None,
-    cuda: str,
-    sources: tuple[str, ...],
     *,
+    ask: Ask,
     as_json: bool,
 ) -> None:
     """Show what `sparkbuild all` or `sparkbuild RECIPE` would do: steps, action, why, order."""
     from orchestrator.build.prepare import prepare
     from orchestrator.store.home import Home
 
-    ask = ask_from(ctx, names=names, arch=arch, device=device, stack=stack, cuda=cuda, sources=sources)
     emit = lines()
-    prepared = prepare(ask, Home.default(), emit)
+    prepared = prepare(replace(ask, names=meant(names)), Home.default(), emit)
     emit.close()
     if as_json:
         print_json(prepared.plan.to_json())

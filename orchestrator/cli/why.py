@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
 import click
 
-from orchestrator.cli.options import ask_from, json_option, lines, print_json, what_to_plan
+from orchestrator.cli.options import json_option, lines, print_json, what_to_plan
+
+if TYPE_CHECKING:
+    from orchestrator.build.prepare import Ask
 
 
 @click.command("why")
@@ -12,16 +18,10 @@ from orchestrator.cli.options import ask_from, json_option, lines, print_json, w
 @what_to_plan
 @json_option
 @click.option("--all", "show_all", is_flag=True, help="List every ingredient of the key, changed or not.")
-@click.pass_context
 def command(
-    ctx: click.Context,
     name: str,
-    arch: str | None,
-    device: str | None,
-    stack: str | None,
-    cuda: str,
-    sources: tuple[str, ...],
     *,
+    ask: Ask,
     as_json: bool,
     show_all: bool,
 ) -> None:
@@ -30,9 +30,8 @@ def command(
     from orchestrator.plan.key import changed
     from orchestrator.store.home import Home
 
-    ask = ask_from(ctx, names=(name,), arch=arch, device=device, stack=stack, cuda=cuda, sources=sources)
     emit = lines()
-    prepared = prepare(ask, Home.default(), emit)
+    prepared = prepare(replace(ask, names=(name,)), Home.default(), emit)
     emit.close()
     step = prepared.plan.step(name)
     before = prepared.last.get(name)
