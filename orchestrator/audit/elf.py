@@ -14,7 +14,7 @@ HEADER_SIZE = 64
 SECTION_SIZE = 64
 SEGMENT_SIZE = 56
 _HEADER = struct.Struct("<HHIQQQIHHHHHH")
-_SECTION = struct.Struct("<IIQQQQIIQQ")
+SECTION = struct.Struct("<IIQQQQIIQQ")
 _SEGMENT = struct.Struct("<IIQQQQQQ")
 _NAME_AT_MOST = 64
 """Bytes of a section name that are read; the known ones are shorter."""
@@ -110,23 +110,23 @@ def names_place(table: bytes, header: ElfHeader) -> tuple[int, int] | None:
     """Return where the section names lie, given the table of sections; None when it cannot be said."""
     index = header.names_index
     if index == _SHN_XINDEX and len(table) >= SECTION_SIZE:
-        index = _SECTION.unpack_from(table, 0)[6]
+        index = SECTION.unpack_from(table, 0)[6]
     if not 0 < index < len(table) // SECTION_SIZE:
         return None
-    fields = _SECTION.unpack_from(table, index * SECTION_SIZE)
+    fields = SECTION.unpack_from(table, index * SECTION_SIZE)
     return fields[4], fields[4] + fields[5]
 
 
 def section_count(first: bytes) -> int:
     """Return the number of sections that the first section tells when the header has no room for it."""
-    return int(_SECTION.unpack_from(first, 0)[5]) if len(first) >= SECTION_SIZE else 0
+    return int(SECTION.unpack_from(first, 0)[5]) if len(first) >= SECTION_SIZE else 0
 
 
 def read_sections(table: bytes, names: bytes) -> tuple[Section, ...]:
     """Return the sections that hold bytes of the file."""
     found = []
     for at in range(0, len(table) // SECTION_SIZE * SECTION_SIZE, SECTION_SIZE):
-        name, kind, flags, _, offset, size, _, _, _, _ = _SECTION.unpack_from(table, at)
+        name, kind, flags, _, offset, size, _, _, _, _ = SECTION.unpack_from(table, at)
         if kind in (0, _SHT_NOBITS) or not size:
             continue
         text = names[name : name + _NAME_AT_MOST].split(b"\0", 1)[0].decode("utf-8", "replace")

@@ -72,6 +72,27 @@ class Image:
         return f"{self.kind.value}:{self.sm}{self.suffix}"
 
 
+Hollow = Literal["empty", "trap"]
+"""`empty`: nothing but moves, branches and the end. `trap`: also stops, or prints and stops."""
+
+
+@dataclass(frozen=True, slots=True)
+class Kernel:
+    """A `__global__` function of an image."""
+
+    name: str
+    """Mangled."""
+    hollow: Hollow | None = None
+    """What its instructions come to when they do no work; None for all others, and when nothing is known."""
+
+
+@dataclass(frozen=True, slots=True)
+class Code:
+    """What lies inside an image. Only read when asked for."""
+
+    kernels: tuple[Kernel, ...]
+
+
 @dataclass(frozen=True, slots=True)
 class Container:
     """One fatbin."""
@@ -81,6 +102,8 @@ class Container:
     size: int
     """Bytes, header included."""
     images: tuple[Image, ...]
+    codes: tuple[Code | None, ...] = ()
+    """One an image when these were read; None where one could not be."""
     section: str | None = None
     """Name of the ELF section that holds it; None when there is no table of sections."""
 
@@ -104,6 +127,8 @@ class FileFacts:
     containers: tuple[Container, ...] = ()
     cubins: tuple[Image, ...] = ()
     """Cubins outside any fatbin: the file itself, or embedded in it."""
+    cubin_codes: tuple[Code | None, ...] = ()
+    """One a cubin when these were read."""
     findings: tuple[Finding, ...] = ()
 
     @property

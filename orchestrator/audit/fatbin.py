@@ -2,7 +2,8 @@
 
 The layout is not documented by NVIDIA; it was worked out by experiment with nvcc, fatbinary and nvFatbin
 of CUDA 11.8 to 13.5, and agrees with what cuobjdump lists. Arch, suffix and kind of every image stand in
-the entry headers, so nothing is decompressed. All numbers are little endian.
+the entry headers, so payloads are only looked into when somebody asks for them. All numbers are little
+endian.
 """
 
 from __future__ import annotations
@@ -15,6 +16,9 @@ from typing import TYPE_CHECKING, Literal
 from orchestrator.audit.facts import Container, Image, Kind
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from orchestrator.audit.facts import Code
     from orchestrator.audit.stream import Stream
     from orchestrator.model.archvalues import Suffix
 
@@ -26,6 +30,8 @@ _PAIR = struct.Struct("<II")
 _READ_AT_MOST = 1 << 20
 """Bytes of one entry header that are looked into; the largest seen has 312."""
 _OPTIONS_AT_MOST = 1 << 12
+STORED_AT_MOST = 64 << 20
+"""Bytes of one stored image that are looked into."""
 _ELF_HEAD = 64
 _EM_CUDA = 190
 _ET_REL = 1
@@ -65,6 +71,24 @@ class Parsed:
 
 
 @dataclass(frozen=True, slots=True)
+class Payload:
+    """What an entry stores: one image, or a group of them compressed as one."""
+
+    data: bytes
+    """As stored, without padding."""
+    flags: int
+    size: int
+    """Bytes that it claims to have when unpacked."""
+    places: tuple[tuple[int, int], ...] | None
+    """Of a group: start and size of each image in the unpacked bytes."""
+
+
+if TYPE_CHECKING:
+    LookInside = Callable[[tuple[Image, ...], Payload], tuple["Code | None", ...]]
+    """Called with the images of an entry and its payload; returns what lies in each image."""
+
+
+@dataclass(frozen=True, slots=True)
 class _Entry:
     kind: int
     header_size: int
@@ -77,6 +101,7 @@ class _Entry:
     name_at: int
     name_size: int
     flags: int
+    unpacked_size: int
 
 
 def _entry(raw: bytes, at: int = 0) -> tuple[int, _Entry]:
@@ -95,12 +120,12 @@ def _entry(raw: bytes, at: int = 0) -> tuple[int, _Entry]:
         name_size,
         flags,
         _,
-        _,
+        unpacked,
     ) = _ENTRY.unpack_from(raw, at)
-    entry = _Entry(
-        kind, header_size, payload_size, compressed, options_at, minor, major, sm, name_at, name_size, flags
+    return mark, _Entry(
+        *(kind, header_size, payload_size, compressed, options_at, minor, major, sm, name_at, name_size),
+        *(flags, unpacked),
     )
-    return mark, entry
 
 
 class _BrokenError(Exception):
@@ -112,7 +137,7 @@ class _BrokenError(Exception):
         self.reason = reason
 
 
-def read_container(stream: Stream, stop: int) -> Parsed | Rejected:
+def read_container(stream: Stream, stop: int, look: LookInside | None = None) -> Parsed | Rejected:
     """Read the container whose magic is at `stream.pos`, and leave the stream behind it.
 
     The walk is strict: the entries must fill the container exactly, and it must end before `stop`. When
@@ -120,6 +145,7 @@ def read_container(stream: Stream, stop: int) -> Parsed | Rejected:
     """
     offset = stream.pos
     images: list[Image] = []
+    codes: list[Code | None] = []
     problems: list[Problem] = []
     try:
         size = left = _size(stream, stop)
@@ -128,22 +154,27 @@ def read_container(stream: Stream, stop: int) -> Parsed | Rejected:
             entry = _next_entry(stream, left)
             header = stream.peek(min(entry.header_size, _READ_AT_MOST))
             linked_first = _elf_type(stream, entry) == _ET_REL
-            found = (
-                _concat(header)
-                if entry.kind == _CONCAT
-                else [_image(entry, header, linked_first=linked_first)]
-            )
-            if found is None:
+            group = _concat(header) if entry.kind == _CONCAT else None
+            found: tuple[Image, ...] = ()
+            if entry.kind != _CONCAT:
+                found = (_image(entry, header, linked_first=linked_first),)
+            elif group is not None:
+                found = tuple(image for image, _ in group)
+            else:
                 problems.append(("unread", f"the group of images at {at:#x} could not be read"))
-            for image in found or ():
-                images.append(image)
+            images += found
+            for image in found:
                 problems += _doubts(image, entry)
+            if look is not None and found:
+                places = tuple(place for _, place in group) if group is not None else None
+                codes += look(found, _payload(stream, entry, places))
             left -= _take(stream, entry)
     except _BrokenError as error:
         if stream.pos == offset:
             stream.skip(4)
         return Rejected(offset, header=error.header, reason=error.reason)
-    return Parsed(Container(offset, size + _HEADER_SIZE, tuple(images)), tuple(problems))
+    container = Container(offset, size + _HEADER_SIZE, tuple(images), tuple(codes))
+    return Parsed(container, tuple(problems))
 
 
 def _size(stream: Stream, stop: int) -> int:
@@ -173,6 +204,13 @@ def _next_entry(stream: Stream, left: int) -> _Entry:
     if entry.header_size + entry.payload_size > left:
         raise _BrokenError(f"the entry at {at:#x} is longer than its container", header=True)
     return entry
+
+
+def _payload(stream: Stream, entry: _Entry, places: tuple[tuple[int, int], ...] | None) -> Payload:
+    stored = entry.compressed_size or entry.payload_size
+    whole = entry.header_size + min(stored, entry.payload_size)
+    data = stream.peek(whole)[entry.header_size :] if whole <= STORED_AT_MOST else b""
+    return Payload(data, entry.flags, entry.unpacked_size, places)
 
 
 def _take(stream: Stream, entry: _Entry) -> int:
@@ -229,8 +267,10 @@ def _elf_type(stream: Stream, entry: _Entry) -> int | None:
     return int(kind) if machine == _EM_CUDA else None
 
 
-def _concat(header: bytes) -> list[Image] | None:
-    """Return the images of a group that is compressed as one stream; None when its table makes no sense.
+def _concat(header: bytes) -> list[tuple[Image, tuple[int, int]]] | None:
+    """Return the images of a group that is compressed as one stream, and where each lies in its bytes.
+
+    None when its table makes no sense.
 
     The table is in the entry header, uncompressed: count, length, and one sub-header an image, each with
     room for its name and its options.
@@ -243,14 +283,14 @@ def _concat(header: bytes) -> list[Image] | None:
     at += _PAIR.size
     if stop > len(header) or not count:
         return None
-    images: list[Image] = []
+    images: list[tuple[Image, tuple[int, int]]] = []
     while len(images) < count:
         if at + _ENTRY.size > stop:
             return None
         mark, entry = _entry(header, at)
         if mark != _ENTRY_MARK:
             return None
-        images.append(_image(entry, header, at))
+        images.append((_image(entry, header, at), (entry.header_size, entry.payload_size)))
         size = _ENTRY.size
         if entry.name_at:
             size += _padded(entry.name_size)

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from orchestrator.audit.coverage import Counts, Verdict, cover, cover_cubin, loadable
-from orchestrator.audit.facts import FileFacts, Image, Kind
+from orchestrator.audit.facts import Container, FileFacts, Image, Kind
 from orchestrator.audit.findings import Finding
 from orchestrator.audit.globs import matches
+from orchestrator.audit.names import fits
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -17,6 +18,15 @@ if TYPE_CHECKING:
     from orchestrator.model.archvalues import Device
 
 Expect = Literal["native", "jit", "host", "not-applicable"]
+
+
+@dataclass(frozen=True, slots=True)
+class Exempt:
+    """Containers that may fall short: those whose kernels all fit a pattern."""
+
+    kernels: str
+    """Glob on the whole name of a kernel, demangled or mangled; see `names.fits`."""
+    reason: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +41,7 @@ class Expectation:
     """Glob on the path inside the wheel; see `globs.matches`. Of several that match, the first holds."""
     expect: Expect
     reason: str | None = None
+    exceptions: tuple[Exempt, ...] = ()
 
 
 def expectation_of(path: str, policy: Sequence[Expectation]) -> Expectation | None:
@@ -38,21 +49,50 @@ def expectation_of(path: str, policy: Sequence[Expectation]) -> Expectation | No
     return next((entry for entry in policy if matches(entry.match, path)), None)
 
 
-def excepted(expectation: Expectation | None, counts: Counts) -> int:
+def excuse(box: Container, expectation: Expectation | None) -> Exempt | None:
+    """Return the exception that covers a container: all its kernels fit patterns; the first one's is told.
+
+    A container whose kernels are not known, or that has none, is never excused.
+    """
+    if expectation is None or not expectation.exceptions:
+        return None
+    names = {kernel.name for code in box.codes if code is not None for kernel in code.kernels}
+    found = [next((one for one in expectation.exceptions if fits(one.kernels, name)), None) for name in names]
+    return found[0] if found and None not in found else None
+
+
+def excepted(
+    facts: FileFacts,
+    counts: Counts,
+    *,
+    device: Device,
+    ptx_isa: tuple[int, int] | None,
+    expectation: Expectation | None,
+) -> int:
     """Return how many containers do not load SASS and are excused."""
     match expectation:
         case Expectation(expect="not-applicable"):
             return counts.jit + counts.none
-        case Expectation(expect="jit"):
-            return counts.jit
+        case Expectation(expect="jit" | "native" as expect, exceptions=exceptions):
+            excused = (
+                [box for box in _short(facts, device, ptx_isa, "native") if excuse(box, expectation)]
+                if exceptions
+                else []
+            )
+            if expect == "native":
+                return len(excused)
+            return counts.jit + sum(cover(box.images, device, ptx_isa) == "none" for box in excused)
         case _:
             return 0
 
 
-def check_unasked(facts: FileFacts, counts: Counts, device: Device) -> list[Finding]:
+def check_unasked(
+    facts: FileFacts, counts: Counts, *, device: Device, ptx_isa: tuple[int, int] | None
+) -> list[Finding]:
     """Judge one module of a wheel without a policy: all that is meant to be loaded must load as SASS."""
     if counts.native < counts.total:
-        return [Finding("error", "not-native", shortfall(facts, counts, device))]
+        short = _short(facts, device, ptx_isa, "native")
+        return [Finding("error", "not-native", shortfall(short, counts.total, device, ptx_isa))]
     if facts.containers and not counts.total:
         linked_later = facts.kind == "archive" or facts.path.endswith(".o")
         text = f"holds only what must be linked first: {_held(facts)}"
@@ -95,7 +135,13 @@ def check_bare(
 
 
 def check_module(
-    facts: FileFacts, verdict: Verdict, counts: Counts, *, device: Device, expectation: Expectation | None
+    facts: FileFacts,
+    verdict: Verdict,
+    counts: Counts,
+    *,
+    device: Device,
+    ptx_isa: tuple[int, int] | None,
+    expectation: Expectation | None,
 ) -> list[Finding]:
     """Judge one module of a wheel that has a policy."""
     if verdict == "host":
@@ -104,41 +150,73 @@ def check_module(
         return [
             Finding("error", "no-device-code", f"should be {expectation.expect}, but holds no device code")
         ]
-    match expectation:
-        case None:
-            text = f"holds device code ({_held(facts)}), and no pattern of the policy names it"
-            return [Finding("error", "unlisted-module", text)]
-        case Expectation(expect="not-applicable"):
-            return []
-        case Expectation(expect="host"):
-            return [
-                Finding("error", "unexpected-device-code", f"should be host-only, but holds {_held(facts)}")
-            ]
-    return _short(facts, counts, device, expectation.expect)
-
-
-def _short(facts: FileFacts, counts: Counts, device: Device, expect: Expect) -> list[Finding]:
+    if expectation is None:
+        text = f"holds device code ({_held(facts)}), and no pattern of the policy names it"
+        return [Finding("error", "unlisted-module", text)]
+    expect = expectation.expect
+    if expect == "host":
+        return [Finding("error", "unexpected-device-code", f"should be host-only, but holds {_held(facts)}")]
+    if expect == "not-applicable":
+        return []
     if facts.containers and not counts.total:
         text = f"should be {expect}, but holds nothing that loads, only {_held(facts)}"
         return [Finding("error", "not-loadable", text)]
-    allow_jit = expect == "jit"
-    if counts.none + (0 if allow_jit else counts.jit):
-        code = "not-jit" if allow_jit else "not-native"
-        return [Finding("error", code, shortfall(facts, counts, device, allow_jit=allow_jit))]
-    return []
+    return _fallen_short(facts, counts, device=device, ptx_isa=ptx_isa, expectation=expectation)
 
 
-def shortfall(facts: FileFacts, counts: Counts, device: Device, *, allow_jit: bool = False) -> str:
-    """Say how many containers fall short on `device`, and what they hold instead."""
-    good = ("exact", "compatible", "jit") if allow_jit else ("exact", "compatible")
-    short = [box for box in loadable(facts) if cover(box.images, device) not in good]
+def _fallen_short(
+    facts: FileFacts,
+    counts: Counts,
+    *,
+    device: Device,
+    ptx_isa: tuple[int, int] | None,
+    expectation: Expectation,
+) -> list[Finding]:
+    expect = expectation.expect
+    short = _short(facts, device, ptx_isa, expect)
+    bad = [box for box in short if not excuse(box, expectation)]
+    findings = _unused(short, expectation)
+    if bad:
+        text = shortfall(bad, counts.total, device, ptx_isa, allow_jit=expect == "jit")
+        findings.append(Finding("error", "not-jit" if expect == "jit" else "not-native", text))
+    return findings
+
+
+def _unused(short: Sequence[Container], expectation: Expectation) -> list[Finding]:
+    """Tell of exceptions that excuse nothing: they would hide a fault that comes later."""
+    used = {excuse(box, expectation) for box in short}
+    return [
+        Finding("warning", "unused-exception", f"the exception for kernels {one.kernels!r} excuses nothing")
+        for one in expectation.exceptions
+        if one not in used
+    ]
+
+
+def _short(
+    facts: FileFacts, device: Device, ptx_isa: tuple[int, int] | None, expect: Expect
+) -> list[Container]:
+    """Return the containers that do not run in the expected way."""
+    good = ("exact", "compatible", "jit") if expect == "jit" else ("exact", "compatible")
+    return [box for box in loadable(facts) if cover(box.images, device, ptx_isa) not in good]
+
+
+def shortfall(
+    short: Sequence[Container],
+    total: int,
+    device: Device,
+    ptx_isa: tuple[int, int] | None,
+    *,
+    allow_jit: bool = False,
+) -> str:
+    """Say how many of `total` containers fall short on `device`, and what they hold instead."""
+    jit = sum(cover(box.images, device, ptx_isa) == "jit" for box in short)
     held = names(image for box in short for image in box.images)
-    how = "" if allow_jit or not counts.jit else f" ({counts.jit:,} run by JIT, {counts.none:,} not at all)"
+    how = f" ({jit:,} run by JIT, {len(short) - jit:,} not at all)" if jit else ""
     verb = "runs" if allow_jit else "has SASS"
-    if len(short) == counts.total:
-        head = f"none of {counts.total:,} containers {verb} for {device}{how}"
+    if len(short) == total:
+        head = f"none of {total:,} containers {verb} for {device}{how}"
     else:
-        head = f"{len(short):,} of {counts.total:,} containers fall short on {device}{how}"
+        head = f"{len(short):,} of {total:,} containers fall short on {device}{how}"
     return f"{head}; they hold {held}"
 
 

@@ -6,6 +6,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
+from orchestrator.audit import hollow
 from orchestrator.audit.coverage import Counts, Verdict, count, cover_cubin, judge
 from orchestrator.audit.facts import Kind
 from orchestrator.audit.findings import Finding
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from orchestrator.audit.facts import FileFacts
-    from orchestrator.audit.policy import Expectation
+    from orchestrator.audit.question import Question
     from orchestrator.model.archvalues import Device
 
 SCHEMA = "sparkbuild.audit/1"
@@ -145,11 +146,9 @@ class AuditReport:
 def judge_spec(
     spec: str,
     facts: Sequence[FileFacts],
+    question: Question,
     *,
-    devices: Sequence[Device],
     files: Iterable[str],
-    policy: Sequence[Expectation] | None = None,
-    requested: frozenset[str] | None = None,
     findings: Sequence[Finding] = (),
 ) -> SpecReport:
     """Turn facts into verdicts.
@@ -157,13 +156,11 @@ def judge_spec(
     Args:
         spec: how the wheel is called.
         facts: of each file that was looked into.
-        devices: the devices to serve, at least one.
+        question: what is asked.
         files: all paths of the wheel.
-        policy: what the modules must be; None for a stranger's wheel, where all device code must be SASS
-            that loads.
-        requested: names of the images that were asked for (`sm_121a`); None when nobody asked.
         findings: what is already known about the wheel as a whole.
     """
+    policy, requested = question.policy, question.requested
     files = tuple(files)
     # a cubin is no module, unless something is wrong with it
     modules = tuple(file for file in facts if file.kind not in ("cubin", "other") or file.findings)
@@ -177,8 +174,8 @@ def judge_spec(
         if native and not any(file.has_device_code for file in facts):
             wheel.append(Finding("error", "no-device-code", "the wheel holds no device code at all"))
     reports = []
-    for device in devices:
-        judged = tuple(_module(file, device, policy, asked.get(file.path, ())) for file in modules)
+    for device in question.devices:
+        judged = tuple(_module(file, device, question, asked.get(file.path, ())) for file in modules)
         bare = count(cover_cubin(image, device) for image in cubins)
         reports.append(DeviceReport(device, judged, bare, (*wheel, *check_bare(facts, device, policy))))
     return SpecReport(spec, tuple(reports), _counted(image.name for image in cubins))
@@ -188,16 +185,17 @@ def _counted(words: Iterable[str]) -> dict[str, int]:
     return dict(sorted(Counter(words).items()))
 
 
-def _module(
-    facts: FileFacts, device: Device, policy: Sequence[Expectation] | None, asked: Sequence[Finding]
-) -> ModuleReport:
-    verdict, counts = judge(facts, device)
-    expectation = expectation_of(facts.path, policy) if policy is not None else None
+def _module(facts: FileFacts, device: Device, question: Question, asked: Sequence[Finding]) -> ModuleReport:
+    isa = question.ptx_isa
+    verdict, counts = judge(facts, device, isa)
+    expectation = expectation_of(facts.path, question.policy) if question.policy is not None else None
     findings = [*facts.findings, *asked]
-    if policy is None:
-        findings += check_unasked(facts, counts, device)
+    if question.policy is None:
+        findings += check_unasked(facts, counts, device=device, ptx_isa=isa)
     elif facts.kind != "cubin":
-        findings += check_module(facts, verdict, counts, device=device, expectation=expectation)
+        findings += check_module(facts, verdict, counts, device=device, ptx_isa=isa, expectation=expectation)
+    if question.deep:
+        findings += hollow.findings(hollow.find_hollow(facts, device, isa), device)
     images: dict[str, dict[str, int]] = {}
     apart: list[str] = []
     for box in facts.containers:
@@ -215,6 +213,6 @@ def _module(
         _counted(apart),
         _counted(image.name for image in facts.cubins),
         expected=expectation.expect if expectation else None,
-        excepted=excepted(expectation, counts),
+        excepted=excepted(facts, counts, device=device, ptx_isa=isa, expectation=expectation),
         findings=tuple(findings),
     )

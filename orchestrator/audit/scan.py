@@ -16,11 +16,13 @@ from orchestrator.audit.cubin import read_cubin
 from orchestrator.audit.facts import Container, FileFacts, FileKind, Image
 from orchestrator.audit.fatbin import Parsed, Rejected, read_container
 from orchestrator.audit.findings import Finding
+from orchestrator.audit.inside import Inside
 from orchestrator.audit.stream import ELF_MAGIC, FATBIN_MAGIC
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from orchestrator.audit.facts import Code
     from orchestrator.audit.stream import Stream
 
 HEAD = 1 << 16
@@ -50,19 +52,20 @@ def recognize(head: bytes) -> FileKind:
     return "blob" if head.startswith(b"MZ") or _START in head else "other"
 
 
-def scan(path: str, opened: Callable[[], Stream]) -> FileFacts:
+def scan(path: str, opened: Callable[[], Stream], *, inside: bool = False) -> FileFacts:
     """Read one file.
 
     Args:
         path: how the file is called in the facts.
         opened: gives a fresh stream on the file; called again in the rare case that something must be
             looked up that has passed.
+        inside: also unpack the images, and list their kernels.
     """
     stream = opened()
     kind = recognize(stream.peek(HEAD))
     if kind == "other":
         return FileFacts(path, kind)
-    scanner = _Scanner(stream, opened)
+    scanner = _Scanner(stream, opened, Inside(stream.size) if inside else None)
     match kind:
         case "elf" | "cubin":
             scanner.scan_elf(stream.size)
@@ -72,7 +75,12 @@ def scan(path: str, opened: Callable[[], Stream]) -> FileFacts:
             scanner.scan_plain(stream.size, strict=kind == "fatbin")
     scanner.finish()
     return FileFacts(
-        path, kind, tuple(scanner.containers), tuple(scanner.cubins), tuple(dict.fromkeys(scanner.findings))
+        path,
+        kind,
+        tuple(scanner.containers),
+        tuple(scanner.cubins),
+        tuple(scanner.cubin_codes),
+        tuple(dict.fromkeys(scanner.findings)),
     )
 
 
@@ -86,12 +94,14 @@ class _Run:
 
 
 class _Scanner:
-    def __init__(self, stream: Stream, opened: Callable[[], Stream]) -> None:
+    def __init__(self, stream: Stream, opened: Callable[[], Stream], inside: Inside | None) -> None:
         self.stream = stream
         self.containers: list[Container] = []
         self.cubins: list[Image] = []
+        self.cubin_codes: list[Code | None] = []
         self.findings: list[Finding] = []
         self._opened = opened
+        self._inside = inside
 
     def finish(self) -> None:
         """Check that as many bytes came as were declared; let a stream that checks its bytes do so."""
@@ -99,6 +109,8 @@ class _Scanner:
         missing = self.stream.size - self.stream.pos
         if missing > 0:
             self._error("truncated", f"the data end {missing:,} bytes too early")
+        if self._inside is not None:
+            self.findings += self._inside.findings()
 
     def scan_plain(self, stop: int, *, strict: bool) -> None:
         """Search up to `stop` where no sections tell what is what."""
@@ -180,7 +192,7 @@ class _Scanner:
             if stream.peek(len(ELF_MAGIC)) == ELF_MAGIC:
                 self._embedded(stop)
                 continue
-            found = read_container(stream, stop)
+            found = read_container(stream, stop, self._inside)
             if isinstance(found, Rejected):
                 if len(run.rejects) < _REJECTS_AT_MOST:
                     run.rejects.append(found)
@@ -221,10 +233,14 @@ class _Scanner:
     def _cubin(self, size: int) -> None:
         at = self.stream.pos
         image: Image | str = f"it is larger than {_CUBIN_AT_MOST >> 20} MiB"
+        data = b""
         if size <= _CUBIN_AT_MOST:
-            image = read_cubin(self.stream.peek(size))
+            data = self.stream.peek(size)
+            image = read_cubin(data)
         if isinstance(image, Image):
             self.cubins.append(image)
+            if self._inside is not None:
+                self.cubin_codes.append(self._inside.read(image, data))
         else:
             self._error("unread", f"a cubin at {at:#x} could not be read: {image}")
 

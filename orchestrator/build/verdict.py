@@ -27,18 +27,14 @@ def audit(step: KeyedStep, wheels: Sequence[Path], digests: Sequence[str]) -> tu
 
     The wheels of one artifact are judged as one: a pattern may match in any of them.
     """
+    from orchestrator.audit.question import Question
     from orchestrator.inspect.wheel import audit_wheels
 
     policy = tuple(Expectation(item.match, item.expect, item.reason) for item in step.view.modules)
     # What an entry asks nvcc for is what its wheels should hold, and nothing else.
     requested = frozenset(image_names(step.entries) if step.arch else ())
-    report = audit_wheels(
-        [wheel for wheel in wheels if wheel.suffix == ".whl"],
-        spec=step.name,
-        devices=step.devices,
-        policy=policy,
-        requested=requested,
-    )
+    question = Question(devices=tuple(step.devices), policy=policy, requested=requested)
+    report = audit_wheels([wheel for wheel in wheels if wheel.suffix == ".whl"], question, spec=step.name)
     return Audit(key=key_of(step, digests), verdict=report.verdict, coverage=coverage_line(report)), report
 
 

@@ -23,6 +23,7 @@ def command(specs: tuple[str, ...], arch: str | None, device: str | None, *, as_
     Only headers are read: no GPU, no CUDA toolkit, nothing is unpacked. Fails (3) when something that is
     device code has no SASS that loads on the device.
     """
+    from orchestrator.audit.question import Question
     from orchestrator.audit.report import AuditReport, SpecReport
     from orchestrator.audit.summary import lines
     from orchestrator.errors import AuditFailedError, SpecError, UsageError
@@ -35,11 +36,12 @@ def command(specs: tuple[str, ...], arch: str | None, device: str | None, *, as_
             "nothing to audit", hint="name wheels, folders or files: sparkbuild audit X.whl --arch 12.1a"
         )
     devices = _devices(arch, device)
+    question = Question(devices=devices)
     reports: list[SpecReport] = []
     unread: list[SpecError] = []
     for spec in specs:
         try:
-            reports.append(audit_spec(spec, devices=devices))
+            reports.append(audit_spec(spec, question))
         except SpecError as error:
             unread.append(error)
             reports.append(SpecReport(spec, error=error.message))

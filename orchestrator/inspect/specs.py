@@ -1,61 +1,76 @@
-"""What a SPEC of `sparkbuild audit` can be: a wheel, a folder, or a single file."""
+"""What `sparkbuild audit` can read: a wheel, a folder, a file, a package of the index, an environment."""
 
 from __future__ import annotations
 
-import mmap
-import os
-import re
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from orchestrator.audit.facts import FileFacts
-from orchestrator.audit.findings import Finding
 from orchestrator.audit.report import judge_spec
-from orchestrator.audit.scan import HEAD, recognize, scan
-from orchestrator.audit.stream import MappedStream
 from orchestrator.errors import SpecError
-from orchestrator.inspect.wheel import audit_wheel, read_wheels
+from orchestrator.inspect.folder import read_file, read_found, walk
+from orchestrator.inspect.wheel import audit_wheels
+from orchestrator.report.events import silent
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from orchestrator.audit.policy import Expectation
+    from orchestrator.audit.findings import Finding
+    from orchestrator.audit.question import Question
     from orchestrator.audit.report import SpecReport
-    from orchestrator.model.archvalues import Device
-
-_INDEX_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*(\[[^\]]*\])?==\S+")
+    from orchestrator.inspect.installed import Installed
+    from orchestrator.report.events import Emit
+    from orchestrator.store.home import Home
 
 
 def audit_spec(
     spec: str,
+    question: Question,
     *,
-    devices: Sequence[Device],
-    policy: Sequence[Expectation] | None = None,
-    requested: frozenset[str] | None = None,
+    platform: str | None = None,
+    python: str | None = None,
+    home: Home | None = None,
+    emit: Emit = silent,
 ) -> SpecReport:
     """Audit whatever `spec` names.
 
     Args:
-        spec: the path of a wheel (`.whl` or `.zip`), of a folder that is searched, or of one file.
-        devices: the devices to serve, at least one.
-        policy: what the modules must be; None for a stranger's.
-        requested: names of the images that were asked for.
+        spec: the path of a wheel (`.whl` or `.zip`), of a folder that is searched, or of one file; or, when
+            there is no such path, `name==version` of a package on the index.
+        question: what is asked.
+        platform: of a package, such as `manylinux_2_28_aarch64`; this machine's by default.
+        python: of a package, such as `3.12`; this interpreter's version by default.
+        home: where a package's wheel is kept; `Home.default()` by default.
+        emit: hears of a download.
 
     Raises:
         SpecError: it is not there, cannot be read, or is no wheel though its name says so.
+        SourceError: a package could not be had.
+        UsageError: no such platform or Python.
     """
     path = Path(spec)
     if not path.exists():
-        raise SpecError("there is no such file or folder", where=spec, hint=_missing_hint(spec))
+        from orchestrator.inspect.indexed import fetch_index_wheel, parse_index_name
+        from orchestrator.store.home import Home
+
+        if (name := parse_index_name(spec)) is None:
+            raise SpecError(
+                "there is no such file or folder",
+                where=spec,
+                hint="name the wheel, folder or file to audit, or a package of the index as name==version",
+            )
+        path = fetch_index_wheel(
+            name, platform=platform, python=python, home=home or Home.default(), emit=emit
+        )
     if path.is_file() and path.suffix in (".whl", ".zip"):
-        return audit_wheel(path, devices=devices, policy=policy, requested=requested, spec=spec)
+        return audit_wheels([path], question, spec=spec)
     findings: list[Finding] = []
     if path.is_dir():
-        files = sorted(_walk(path, findings))
-        facts = [found for name in files for found in _found(path / name, name, findings)]
+        files = sorted(walk(path, findings))
+        facts = [
+            found
+            for name in files
+            for found in read_found(path / name, name, findings, inside=question.inside)
+        ]
     elif path.is_file():
-        files, facts = [path.name], [_read(path, path.name)]
+        files, facts = [path.name], [read_file(path, path.name, inside=question.inside)]
     else:
         raise SpecError(
             "it is neither a file nor a folder", where=spec, hint="name a wheel, a folder, or a file"
@@ -69,54 +84,38 @@ def audit_spec(
             where=spec,
             hint="name wheels, folders with them or with .so files, or a .so, .o, .a, .cubin or .fatbin file",
         )
-    return judge_spec(
-        spec, kept, devices=devices, files=files, policy=policy, requested=requested, findings=findings
-    )
+    return judge_spec(spec, kept, question, files=files, findings=findings)
 
 
-def _missing_hint(spec: str) -> str:
-    if _INDEX_NAME.fullmatch(spec):
-        return "names on an index are not read yet: pip download it with --no-deps, then audit the file"
-    return "name the wheel, folder or file to audit"
+def audit_environment(python: str | None, question: Question) -> tuple[SpecReport, ...]:
+    """Audit what is installed, one report a distribution that has binaries, by name; called `torch 2.14.1`.
 
+    Args:
+        python: an interpreter, the folder of a virtual environment, or None for the active one.
+        question: what is asked.
 
-def _walk(root: Path, findings: list[Finding]) -> Iterator[str]:
-    """Yield the regular files below `root`, as paths relative to it. Links are not followed.
-
-    A folder that cannot be read is added to `findings`.
+    Raises:
+        SpecError: there is no such environment, it cannot be asked, or it has no binaries.
     """
+    from orchestrator.inspect.environment import environment_of, find_python
+    from orchestrator.inspect.installed import distributions
 
-    def unreadable(error: OSError) -> None:
-        findings.append(Finding("error", "unreadable", f"{error.filename}: {error.strerror}"))
-
-    for folder, _, names in os.walk(root, onerror=unreadable):
-        for name in names:
-            path = Path(folder, name)
-            if path.is_file() and not path.is_symlink():
-                yield path.relative_to(root).as_posix()
-
-
-def _found(path: Path, name: str, findings: list[Finding]) -> list[FileFacts]:
-    """Return what a file of a folder holds; a wheel is looked into, and its members are named after it."""
-    if path.suffix != ".whl":
-        return [_read(path, name)]
-    try:
-        facts, _, told = read_wheels([path])
-    except SpecError as error:
-        findings.append(Finding("error", "unreadable", f"{name}: {error.message}"))
-        return []
-    findings += told
-    return [replace(found, path=f"{name}/{found.path}") for found in facts]
+    found = find_python(python)
+    reports = [_installed(one, question) for one in distributions(environment_of(found))]
+    there = tuple(report for report in reports if report is not None)
+    if not there:
+        raise SpecError(
+            "nothing that is installed there can hold device code",
+            where=str(found),
+            hint="name another environment: an interpreter, or the folder of a virtual environment",
+        )
+    return there
 
 
-def _read(path: Path, name: str) -> FileFacts:
-    try:
-        with path.open("rb") as file:
-            size = os.fstat(file.fileno()).st_size
-            if not size or recognize(file.read(HEAD)) == "other":
-                return FileFacts(name, "other")
-            with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
-                return scan(name, lambda: MappedStream(data))
-    except OSError as error:
-        text = f"the file cannot be read: {error.strerror or error}"
-        return FileFacts(name, "other", findings=(Finding("error", "unreadable", text),))
+def _installed(one: Installed, question: Question) -> SpecReport | None:
+    """Judge a distribution; None when its files only had the names of binaries."""
+    facts = [read_file(one.root / file, file, inside=question.inside) for file in one.files]
+    kept = [found for found in facts if found.kind != "other" or found.findings]
+    if not kept:
+        return None
+    return judge_spec(str(one), kept, question, files=one.files, findings=one.findings)

@@ -17,54 +17,33 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from orchestrator.audit.policy import Expectation
+    from orchestrator.audit.question import Question
     from orchestrator.audit.report import SpecReport
-    from orchestrator.model.archvalues import Device
 
 
-def audit_wheel(
-    path: Path,
-    *,
-    devices: Sequence[Device],
-    policy: Sequence[Expectation] | None = None,
-    requested: frozenset[str] | None = None,
-    spec: str | None = None,
-) -> SpecReport:
-    """Read all device code of the wheel at `path`, and judge it.
+def audit_wheels(paths: Sequence[Path], question: Question, *, spec: str) -> SpecReport:
+    """Read all device code of wheels, and judge them as one: what a pattern asks for may be in any of them.
 
     Args:
-        path: the wheel.
-        devices: the devices to serve, at least one.
-        policy: what its modules must be; None for a stranger's wheel.
-        requested: names of the images that were asked for, such as `sm_121a`; see `image_names`.
-        spec: how to call it in the report; otherwise its file name.
+        paths: the wheels.
+        question: what is asked.
+        spec: how to call them in the report.
 
     Raises:
-        SpecError: it is not there, or no complete zip archive.
+        SpecError: one is not there, or no complete zip archive.
     """
-    return audit_wheels([path], spec=spec or path.name, devices=devices, policy=policy, requested=requested)
+    facts, files, findings = read_wheels(paths, inside=question.inside)
+    return judge_spec(spec, facts, question, files=files, findings=findings)
 
 
-def audit_wheels(
-    paths: Sequence[Path],
-    *,
-    spec: str,
-    devices: Sequence[Device],
-    policy: Sequence[Expectation] | None = None,
-    requested: frozenset[str] | None = None,
-) -> SpecReport:
-    """Read and judge several wheels as one: what a pattern asks for may be in any of them.
-
-    Arguments and errors are those of `audit_wheel`.
-    """
-    facts, files, findings = read_wheels(paths)
-    return judge_spec(
-        spec, facts, devices=devices, files=files, policy=policy, requested=requested, findings=findings
-    )
-
-
-def read_wheels(paths: Sequence[Path]) -> tuple[list[FileFacts], list[str], list[Finding]]:
+def read_wheels(
+    paths: Sequence[Path], *, inside: bool = False
+) -> tuple[list[FileFacts], list[str], list[Finding]]:
     """Return what members hold, the paths of all members, and what is wrong with the wheels as such.
+
+    Args:
+        paths: the wheels.
+        inside: also unpack the images, and list their kernels.
 
     Raises:
         SpecError: one is not there, or no complete zip archive.
@@ -74,13 +53,14 @@ def read_wheels(paths: Sequence[Path]) -> tuple[list[FileFacts], list[str], list
     findings: list[Finding] = []
     for path in paths:
         with WheelFile(path) as wheel:
-            facts += [found for info in wheel.members if (found := _member(wheel, info)) is not None]
+            found = (_member(wheel, info, inside=inside) for info in wheel.members)
+            facts += [file for file in found if file is not None]
             files += [info.filename for info in wheel.members]
             findings += wheel.findings()
     return facts, files, findings
 
 
-def _member(wheel: WheelFile, info: zipfile.ZipInfo) -> FileFacts | None:
+def _member(wheel: WheelFile, info: zipfile.ZipInfo, *, inside: bool) -> FileFacts | None:
     """Return the facts of one member, or None when it is of no interest."""
     early = Damage()
     head = wheel.head(info, early, HEAD)
@@ -89,7 +69,7 @@ def _member(wheel: WheelFile, info: zipfile.ZipInfo) -> FileFacts | None:
     if recognize(head) == "other":
         return None
     damage = Damage()
-    facts = scan(info.filename, partial(wheel.stream, info, damage))
+    facts = scan(info.filename, partial(wheel.stream, info, damage), inside=inside)
     if not damage.text:
         return facts
     return replace(facts, findings=(*facts.findings, _damaged(damage)))

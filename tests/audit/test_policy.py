@@ -8,6 +8,7 @@ import pytest
 from devicefiles import container, data, entry, scanned
 
 from orchestrator.audit.policy import Expect, Expectation
+from orchestrator.audit.question import Question
 from orchestrator.audit.report import judge_spec
 from orchestrator.model.archvalues import Device
 
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from orchestrator.audit.facts import FileFacts
-    from orchestrator.audit.report import DeviceReport
+from orchestrator.audit.report import DeviceReport
 
 SPARK = Device(12, 1)
 NATIVE = scanned(data("native.so"), "pkg/native.so")
@@ -35,10 +36,8 @@ def judged(
     spec = judge_spec(
         "x.whl",
         facts,
-        devices=[SPARK],
+        Question(devices=(SPARK,), policy=None if policy is None else tuple(policy), requested=requested),
         files=[*(file.path for file in facts), *files],
-        policy=policy,
-        requested=requested,
     )
     return spec.devices[0]
 

@@ -10,6 +10,7 @@ from devicefiles import data, scanned
 
 from orchestrator.audit.findings import Finding
 from orchestrator.audit.policy import Expectation
+from orchestrator.audit.question import Question
 from orchestrator.audit.report import AuditReport, SpecReport, judge_spec
 from orchestrator.audit.summary import headline, lines
 from orchestrator.model.archvalues import Device
@@ -22,7 +23,7 @@ HOST = scanned(data("magic.so"), "host.so")
 
 
 def test_json_is_the_contract() -> None:
-    spec = judge_spec("x.whl", [LINKED], devices=[SPARK], files=["pkg/linked.so"])
+    spec = judge_spec("x.whl", [LINKED], Question(devices=(SPARK,)), files=["pkg/linked.so"])
     assert json.loads(json.dumps(AuditReport((SPARK,), (spec,)).to_json())) == {
         "schema": "sparkbuild.audit/1",
         "device": "12.1",
@@ -53,7 +54,7 @@ def test_json_is_the_contract() -> None:
 
 def test_several_devices() -> None:
     native = scanned(data("native.so"), "n.so")
-    spec = judge_spec("x.whl", [native, LINKED], devices=[SPARK, HOPPER], files=["n.so"])
+    spec = judge_spec("x.whl", [native, LINKED], Question(devices=(SPARK, HOPPER)), files=["n.so"])
     found = spec.to_json()
     assert found["verdict"] == "fail"
     assert list(found["devices"]) == ["12.1", "9.0"]
@@ -62,10 +63,10 @@ def test_several_devices() -> None:
 
 
 def test_bare_cubins() -> None:
-    spec = judge_spec("x.whl", [CUBIN, CUBIN], devices=[SPARK], files=["pkg/k.cubin"])
+    spec = judge_spec("x.whl", [CUBIN, CUBIN], Question(devices=(SPARK,)), files=["pkg/k.cubin"])
     found = spec.to_json()
     assert (found["bare_cubins"], found["verdict"], found["modules"]) == ({"sm_100f": 2}, "fail", [])
-    assert judge_spec("x", [CUBIN], devices=[Device(10, 3)], files=[]).verdict == "pass"
+    assert judge_spec("x", [CUBIN], Question(devices=(Device(10, 3),)), files=[]).verdict == "pass"
 
 
 def test_one_that_could_not_be_read() -> None:
@@ -77,7 +78,7 @@ def test_one_that_could_not_be_read() -> None:
 
 def test_lines_fit_80_columns_and_begin_with_the_verdict() -> None:
     facts = [LINKED, WRONG, CUBIN, HOST]
-    spec = judge_spec("x.whl", facts, devices=[SPARK], files=[])
+    spec = judge_spec("x.whl", facts, Question(devices=(SPARK,)), files=[])
     shown = list(lines(spec))
     assert shown[0] == "FAIL  x.whl"
     assert all(len(line) <= 80 for line in shown if "deep/deep" not in line)
@@ -90,7 +91,13 @@ def test_headlines() -> None:
         *files: str, policy: list[Expectation] | None = None, findings: list[Finding] | None = None
     ) -> str:
         facts = [scanned(data(name), name) for name in files]
-        spec = judge_spec("x", facts, devices=[SPARK], files=files, policy=policy, findings=findings or [])
+        spec = judge_spec(
+            "x",
+            facts,
+            Question(devices=(SPARK,), policy=tuple(policy) if policy else None),
+            files=files,
+            findings=findings or [],
+        )
         return headline(spec.devices[0])
 
     assert line() == "no device code"
@@ -110,7 +117,7 @@ def test_headlines() -> None:
 
 def test_names_cannot_steer_the_terminal() -> None:
     facts = scanned(data("wrong.so"), "a\x1b[2Jb\n\udcff.so")
-    text = "\n".join(lines(judge_spec("\x1b[31m.whl", [facts], devices=[SPARK], files=[])))
+    text = "\n".join(lines(judge_spec("\x1b[31m.whl", [facts], Question(devices=(SPARK,)), files=[])))
     assert "\x1b" not in text
     assert "a?[2Jb??.so" in text
     text.encode()

@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from orchestrator.audit.facts import FileFacts, Kind
+from orchestrator.audit.question import Question
 from orchestrator.audit.report import judge_spec
 from orchestrator.audit.scan import recognize
 from orchestrator.model.archvalues import Device
@@ -21,7 +22,7 @@ E_SHOFF, E_SHNUM, E_SHSTRNDX = 0x28, 0x3C, 0x3E
 
 def held(facts: FileFacts) -> dict[str, Any]:
     """Return what a file holds in the terms of expected.json."""
-    spec = judge_spec(facts.path, [facts], devices=[SPARK], files=[facts.path])
+    spec = judge_spec(facts.path, [facts], Question(devices=(SPARK,)), files=[facts.path])
     module = spec.devices[0].modules[0]
     counts = module.counts.to_json()
     del counts["total"]
@@ -122,7 +123,7 @@ def test_a_broken_container_takes_the_verdict_with_it() -> None:
     at = content.index(b"\x50\xed\x55\xba")
     content[at + 18] ^= 0xFF  # the mark of the first entry
     facts = scanned(bytes(content))
-    module = judge_spec("x", [facts], devices=[SPARK], files=[facts.path]).devices[0].modules[0]
+    module = judge_spec("x", [facts], Question(devices=(SPARK,)), files=[facts.path]).devices[0].modules[0]
     assert module.verdict == "partial"
     assert module.failed
 
@@ -157,7 +158,7 @@ def test_damage_never_ends_in_an_exception(name: str, flips: list[tuple[int, int
         content[at % len(content)] ^= mask
     facts = scanned(bytes(content), split=split)
     assert facts == scanned(bytes(content))
-    held_by = judge_spec("x", [facts], devices=[SPARK], files=[facts.path])
+    held_by = judge_spec("x", [facts], Question(devices=(SPARK,)), files=[facts.path])
     assert held_by.verdict in ("pass", "fail")
 
 

@@ -15,8 +15,9 @@ import pytest
 from devicefiles import container, data, entry
 
 from orchestrator.audit.policy import Expectation
+from orchestrator.audit.question import Question
 from orchestrator.errors import SpecError
-from orchestrator.inspect.wheel import audit_wheel
+from orchestrator.inspect.wheel import audit_wheels
 from orchestrator.model.archvalues import Device
 
 if TYPE_CHECKING:
@@ -65,7 +66,8 @@ def packed(
 def audited(folder: Path, content: bytes, policy: list[Expectation] | None = None) -> SpecReport:
     path = folder / "x-1.0-py3-none-any.whl"
     path.write_bytes(content)
-    return audit_wheel(path, devices=[SPARK], policy=policy)
+    question = Question(devices=(SPARK,), policy=None if policy is None else tuple(policy))
+    return audit_wheels([path], question, spec=path.name)
 
 
 def verdicts(report: SpecReport) -> dict[str, str]:
@@ -134,7 +136,7 @@ def test_no_zip(tmp_path: Path, content: bytes) -> None:
 def test_no_file(tmp_path: Path) -> None:
     for path in (tmp_path / "gone.whl", tmp_path):
         with pytest.raises(SpecError) as caught:
-            audit_wheel(path, devices=[SPARK])
+            audit_wheels([path], Question(devices=(SPARK,)), spec="gone")
         assert caught.value.where == str(path)
 
 
@@ -252,9 +254,10 @@ def test_a_large_member_is_not_held_in_memory(tmp_path: Path) -> None:
             member.write(bytes(1 << 20))
     code = (
         "import sys, pathlib;"
-        "from orchestrator.inspect.wheel import audit_wheel;"
+        "from orchestrator.audit.question import Question;"
+        "from orchestrator.inspect.wheel import audit_wheels;"
         "from orchestrator.model.archvalues import Device;"
-        "report = audit_wheel(pathlib.Path(sys.argv[1]), devices=[Device(12, 1)]);"
+        "report = audit_wheels([pathlib.Path(sys.argv[1])], Question(devices=(Device(12, 1),)), spec='x');"
         # Not ru_maxrss: it starts with what the parent had when it forked.
         "status = pathlib.Path('/proc/self/status').read_text();"
         "peak = next(line.split()[1] for line in status.splitlines() if line.startswith('VmHWM'));"
