@@ -46,7 +46,7 @@ def audit_spec(
         UsageError: no such platform or Python.
     """
     path = Path(spec)
-    if not path.exists():
+    if not _exists(path):
         from orchestrator.inspect.indexed import fetch_index_wheel, parse_index_name
         from orchestrator.store.home import Home
 
@@ -87,6 +87,13 @@ def audit_spec(
     return judge_spec(spec, kept, question, files=files, findings=findings)
 
 
+def _exists(path: Path) -> bool:
+    try:
+        return path.exists()
+    except OSError:  # longer than a path can be, or in a folder that may not be entered
+        return False
+
+
 def audit_environment(python: str | None, question: Question) -> tuple[SpecReport, ...]:
     """Audit what is installed, one report a distribution that has binaries, by name; called `torch 2.14.1`.
 
@@ -116,6 +123,6 @@ def _installed(one: Installed, question: Question) -> SpecReport | None:
     """Judge a distribution; None when its files only had the names of binaries."""
     facts = [read_file(one.root / file, file, inside=question.inside) for file in one.files]
     kept = [found for found in facts if found.kind != "other" or found.findings]
-    if not kept:
+    if not kept and not one.at_fault:
         return None
     return judge_spec(str(one), kept, question, files=one.files, findings=one.findings)

@@ -6,6 +6,7 @@ sdists and archives come this way. pip would run a project's own code to "downlo
 from __future__ import annotations
 
 import base64
+import hashlib
 import netrc
 import time
 import urllib.error
@@ -18,6 +19,7 @@ from urllib.parse import unquote, urlsplit, urlunsplit
 from orchestrator.errors import MismatchError, OfflineError, SourceError
 from orchestrator.report.events import Progress, silent
 from orchestrator.source import disk, index, pipconfig
+from orchestrator.store.atomic import remove_tree, sha256_file
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -80,6 +82,58 @@ def fetch_file(
         disk.need_space(home.downloads, file.size - (part.stat().st_size if part.exists() else 0))
         with disk.telling_full(home.downloads):
             return disk.keep(_verified(url, part, file), home, file)
+
+
+def fetch_unhashed(
+    url: str, *, name: str, version: str, file: str, size: int, home: Home, emit: Emit = silent
+) -> Path:
+    """Download a file whose sha256 nobody says, and keep it as it came, under the sha256 that it has.
+
+    It is downloaded each time: nothing tells that what was kept is still what lies there.
+
+    Args:
+        url: where it lies.
+        name: distribution, for who listens.
+        version: of it.
+        file: its name.
+        size: bytes, as its server says.
+        home: where it is kept: `downloads/<sha256>/<file>`.
+        emit: hears of progress.
+
+    Raises:
+        MismatchError: more or fewer bytes came; nothing is kept.
+        SourceError: it could not be had.
+        NoSpaceError: the disk is, or would get, full.
+    """
+    from filelock import FileLock
+
+    from orchestrator.model.lock import LockedFile
+
+    mark = hashlib.sha256(url.encode()).hexdigest()
+    home.locks.mkdir(parents=True, exist_ok=True)
+    part = home.downloads / ".parts" / mark
+    with FileLock(home.locks / f"download-{mark}.lock"):
+        remove_tree(part)  # an earlier run's start could be that of another file
+        emit(Progress(name, f"downloading {file} ({size / 2**20:.1f} MiB)"))
+        part.parent.mkdir(parents=True, exist_ok=True)
+        disk.need_space(home.downloads, size)
+        with disk.telling_full(home.downloads):
+            _filled(url, part, size=size)
+            if (got := part.stat().st_size) != size:
+                part.unlink()
+                raise MismatchError(
+                    f"{file} should have {size} bytes, and {got} came",
+                    where=index.redacted(url),
+                    hint="nothing was kept; try again, or look at the address",
+                )
+            came = LockedFile(name=name, version=version, file=file, sha256=sha256_file(part), size=size)
+            path, fault = disk.kept(home, came)
+            if path is not None:
+                part.unlink()
+                return path
+            if fault:
+                disk.discard(home, came, fault, emit)
+            return disk.keep(part, home, came)
 
 
 def _verified(url: str, part: Path, file: LockedFile) -> Path:

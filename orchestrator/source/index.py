@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import urlsplit, urlunsplit
 
 from orchestrator.errors import SourceError
@@ -12,13 +13,19 @@ from orchestrator.source.pipconfig import IndexConfig, index_config, tls_context
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from logging import LogRecord
 
     from unearth.auth import MultiDomainBasicAuth
-    from unearth.fetchers import Fetcher
+    from unearth.fetchers import Fetcher, PyPIClient
 
     from orchestrator.model.lock import LockedFile
 
 __all__ = ["IndexConfig", "IndexLink", "find", "index_config", "listed", "redacted"]
+
+_SHA256 = re.compile(r"[0-9a-f]{64}")
+# Other refusals (403, 404) are how an index says that it does not have a project.
+_UNASKED = frozenset({401, 407, 408, 429})
+_SERVER = 500
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +36,10 @@ class IndexLink:
     file: str
     version: str | None
     sha256: str | None
+    yanked: bool = False
+    """Its publisher took it back; it can still be had."""
+    requires_python: str | None = None
+    """The Pythons that it is for, such as `>=3.10,<3.15`; None where the index does not say it."""
 
 
 def find(file: LockedFile, *, config: IndexConfig | None = None) -> str:
@@ -69,20 +80,17 @@ def listed(name: str, source: str, *, config: IndexConfig) -> Iterator[IndexLink
     Raises:
         SourceError: the source cannot be asked.
     """
-    from unearth import PackageFinder
-    from unearth.fetchers import PyPIClient
+    import logging
 
+    from unearth import PackageFinder
+
+    logging.getLogger("unearth.collector").addFilter(_worth_telling)
     is_index = source in config.index_urls
     if "://" not in source:
         if not Path(source).expanduser().exists():
             return
         source = str(Path(source).expanduser())
-    with PyPIClient(
-        trusted_hosts=config.trusted_hosts,
-        verify=tls_context(config),
-        timeout=config.timeout_s,
-        proxy=config.proxy,
-    ) as client:
+    with _client(config) as client:
         client.auth = _auth(config)
         finder = PackageFinder(
             cast("Fetcher", client),  # its declared type is wider than the protocol it fills
@@ -99,11 +107,14 @@ def listed(name: str, source: str, *, config: IndexConfig) -> Iterator[IndexLink
             ) from error
     for package in packages:
         hashes = package.link.hash_option or {}
+        sha256 = next(iter(hashes.get("sha256", ())), "").lower()
         yield IndexLink(
             url=package.link.url_without_fragment,
             file=package.link.filename,
             version=package.version,
-            sha256=next(iter(hashes.get("sha256", ())), None),
+            sha256=sha256 if _SHA256.fullmatch(sha256) else None,
+            yanked=package.link.is_yanked,
+            requires_python=package.link.requires_python or None,
         )
 
 
@@ -113,6 +124,33 @@ def redacted(url: str) -> str:
     if "@" not in parts.netloc:
         return url
     return urlunsplit(parts._replace(netloc="***@" + parts.netloc.rpartition("@")[2]))
+
+
+def _worth_telling(record: LogRecord) -> bool:
+    """Tell whether to pass on a warning of unearth's: not that one of several indexes lacks a project."""
+    return "(404)" not in record.getMessage()
+
+
+def _client(config: IndexConfig) -> PyPIClient:
+    """Return an HTTP client that raises when a server does not answer what it was asked.
+
+    unearth takes any refusal for an empty page, and an index in trouble must not look like one without files.
+    """
+    from unearth.fetchers import PyPIClient
+
+    class Client(PyPIClient):
+        def get(self, *positional: Any, **named: Any) -> Any:
+            answer = super().get(*positional, **named)
+            if answer.status_code in _UNASKED or answer.status_code >= _SERVER:
+                raise ConnectionError(f"the server said {answer.status_code} {answer.reason_phrase}")
+            return answer
+
+    return Client(
+        trusted_hosts=config.trusted_hosts,
+        verify=tls_context(config),
+        timeout=config.timeout_s,
+        proxy=config.proxy,
+    )
 
 
 def _auth(config: IndexConfig) -> MultiDomainBasicAuth:

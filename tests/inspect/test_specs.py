@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 from devicefiles import EXPECTED, FOLDER, data
+from venvs import Venv
 from wheelhouse import make_wheel
 
 from orchestrator.audit.question import Question
 from orchestrator.errors import SpecError
-from orchestrator.inspect.specs import audit_spec
+from orchestrator.inspect.specs import audit_environment, audit_spec
 from orchestrator.model.arch import Device
 
 if TYPE_CHECKING:
@@ -58,13 +59,25 @@ def test_a_file_that_only_looks_like_a_wheel(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("spec", "hint"),
-    [("vllm==0.33.0", "pip download"), ("torch[x]==2.14.1", "pip download"), ("gone.whl", "name the wheel")],
+    [
+        ("gone.whl", "name the wheel"),
+        ("./vllm==0.33.0", "name the wheel"),
+        ("vllm", "write vllm==VERSION"),
+        ("x" * 5000, "==VERSION"),
+    ],
 )
 def test_what_is_not_there(spec: str, hint: str) -> None:
     with pytest.raises(SpecError, match="no such file") as caught:
         audit_spec(spec, Question(devices=(SPARK,)))
     assert caught.value.where == spec
     assert hint in str(caught.value.hint)
+
+
+def test_a_path_comes_before_a_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    shutil.copy(FOLDER / "native.so", "vllm==0.33.0")
+    report = audit_spec("vllm==0.33.0", Question(devices=(SPARK,)))
+    assert [module.path for module in report.devices[0].modules] == ["vllm==0.33.0"]
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root reads everything")
@@ -100,3 +113,29 @@ def test_a_folder_in_which_nothing_could_be_read_does_not_pass(tmp_path: Path) -
         audit_spec(str(tmp_path), Question(devices=(SPARK,)))
     (tmp_path / "torn-1.0-py3-none-any.whl").write_bytes(b"PK")
     assert audit_spec(str(tmp_path), Question(devices=(SPARK,))).verdict == "fail"
+
+
+def test_an_environment_has_a_report_for_each_distribution(tmp_path: Path) -> None:
+    venv = Venv.make(tmp_path / "venv")
+    venv.install("good", {"good/_C.so": data("native.so"), "good/plain.py": ""}, version="2.0")
+    venv.install("wrong", {"wrong/_C.so": data("wrong.so")})
+    venv.install("pure", {"pure.py": "", "pure/not-really.so": "text"})
+    (venv.site / "stray.cubin").write_bytes(data("121a.cubin"))
+    reports = {
+        report.spec: report for report in audit_environment(str(venv.root), Question(devices=(SPARK,)))
+    }
+    assert {spec: report.verdict for spec, report in reports.items()} == {
+        "good 2.0": "pass",
+        "wrong 1.0": "fail",
+        "(no distribution)": "pass",
+    }
+    assert [module.path for module in reports["good 2.0"].devices[0].modules] == ["good/_C.so"]
+    assert dict(reports["(no distribution)"].bare_cubins) == {"sm_121a": 1}
+
+
+def test_an_environment_without_binaries_is_not_passed(tmp_path: Path) -> None:
+    venv = Venv.make(tmp_path / "venv")
+    venv.install("pure", {"pure.py": ""})
+    with pytest.raises(SpecError, match="nothing that is installed there") as caught:
+        audit_environment(str(venv.python), Question(devices=(SPARK,)))
+    assert caught.value.where == str(venv.python)

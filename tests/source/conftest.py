@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import os
 from typing import TYPE_CHECKING
 
 import pytest
-from source_help import DiskIndex
+from source_help import DiskIndex, only_index
 
 from orchestrator.source.index import index_config
 from orchestrator.store.home import Home
@@ -24,7 +23,7 @@ def home(tmp_path: Path) -> Home:
 @pytest.fixture
 def disk_index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[DiskIndex]:
     """An index that is the only one that pip knows."""
-    yield _only_index(tmp_path, monkeypatch)
+    yield only_index(tmp_path, monkeypatch)
     index_config.cache_clear()
 
 
@@ -32,15 +31,5 @@ def disk_index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Disk
 def shared_index(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DiskIndex]:
     """The same for all tests of a module, so that pip is asked once."""
     with pytest.MonkeyPatch.context() as monkeypatch:
-        yield _only_index(tmp_path_factory.mktemp("shared"), monkeypatch)
+        yield only_index(tmp_path_factory.mktemp("shared"), monkeypatch)
     index_config.cache_clear()
-
-
-def _only_index(root: Path, monkeypatch: pytest.MonkeyPatch) -> DiskIndex:
-    index = DiskIndex(root / "index")
-    for name in [name for name in os.environ if name.startswith("PIP_")]:
-        monkeypatch.delenv(name)
-    monkeypatch.setenv("PIP_CONFIG_FILE", os.devnull)
-    monkeypatch.setenv("PIP_INDEX_URL", index.url)
-    index_config.cache_clear()
-    return index

@@ -17,7 +17,7 @@ from source_help import DiskIndex, locked, send, send_rest, served
 from orchestrator.errors import MismatchError, NoSpaceError, OfflineError, SourceError
 from orchestrator.report.events import Event, Note, Progress
 from orchestrator.source import disk, download, index
-from orchestrator.source.download import fetch_file
+from orchestrator.source.download import fetch_file, fetch_unhashed
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -313,3 +313,44 @@ def test_full_disk_and_quota_are_told_others_are_not(tmp_path: Path) -> None:
         assert caught.value.exit_code == 4
     with pytest.raises(PermissionError), disk.telling_full(tmp_path):
         raise PermissionError
+
+
+def unhashed(url: str, home: Home, *, size: int = len(DATA)) -> Path:
+    return fetch_unhashed(url, name="demo", version="1.0", file="demo-1.0.tar.gz", size=size, home=home)
+
+
+def test_a_file_of_unknown_sha256_is_kept_under_its_own(home: Home, file: LockedFile) -> None:
+    with served(lambda request, _: send(request, DATA)) as (url, ranges):
+        path = unhashed(f"{url}/x", home)
+        assert path == home.downloads / file.sha256 / file.file
+        assert fetch_file(file, home=home, offline=True) == path
+        path.write_bytes(DATA[:10])
+        assert unhashed(f"{url}/x", home).read_bytes() == DATA  # the damaged one made way
+    assert ranges == [None, None]
+    assert leftovers(home) == [path]
+
+
+def test_a_file_of_unknown_sha256_is_never_glued_to_an_earlier_start(home: Home) -> None:
+    with served(lambda request, _: send_rest(request, DATA)) as (url, ranges):
+        part = home.downloads / ".parts" / hashlib.sha256(f"{url}/x".encode()).hexdigest()
+        part.parent.mkdir(parents=True)
+        part.write_bytes(b"of a file that was replaced since")
+        assert unhashed(f"{url}/x", home).read_bytes() == DATA
+    assert ranges == [None]
+
+
+@pytest.mark.parametrize("size", [len(DATA) - 1, len(DATA) + 1])
+def test_a_file_of_unknown_sha256_has_the_size_that_was_told(home: Home, size: int) -> None:
+    with (
+        served(lambda request, _: send(request, DATA)) as (url, _),
+        pytest.raises(MismatchError, match=f"should have {size} bytes, and {len(DATA)} came"),
+    ):
+        unhashed(f"{url}/x", home, size=size)
+    assert leftovers(home) == []
+
+
+def test_a_file_of_unknown_sha256_that_does_not_fit_is_not_begun(home: Home) -> None:
+    with served(lambda request, _: send(request, DATA)) as (url, ranges):
+        with pytest.raises(NoSpaceError, match="needed"):
+            unhashed(f"{url}/x", home, size=1 << 60)
+        assert ranges == []

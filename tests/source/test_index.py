@@ -99,6 +99,38 @@ def test_an_index_that_is_broken_has_nothing(tmp_path: Path) -> None:
         find(wheel, config=IndexConfig((url,), ()))
 
 
+@pytest.mark.parametrize(
+    ("status", "told"), [(500, True), (503, True), (401, True), (404, False), (403, False)]
+)
+def test_an_index_in_trouble_is_not_one_without_files(
+    status: int, *, told: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    with served(lambda request, _: send(request, b"", status=status)) as (url, _):
+        config = IndexConfig((url,), ())
+        if told:
+            with pytest.raises(SourceError, match=f"cannot be asked: .*{status}"):
+                list(listed("demo", url, config=config))
+        else:
+            assert list(listed("demo", url, config=config)) == []
+    assert [record for record in caplog.records if "404" in record.getMessage()] == []
+
+
+def test_what_a_page_says_of_a_file(disk_index: DiskIndex, tmp_path: Path) -> None:
+    wheel = make_wheel(tmp_path, "demo")
+    page = disk_index.root / "simple/demo/index.html"
+    page.parent.mkdir(parents=True)
+    page.write_text(
+        f'<a href="{wheel.as_uri()}#sha256={locked(wheel).sha256.upper()}" data-yanked="">x</a>'
+        f'<a href="{wheel.as_uri()}#sha256=nonsense" data-requires-python="&gt;=3.10">x</a>'
+    )
+    taken, kept = sorted(
+        listed("demo", disk_index.url, config=IndexConfig((disk_index.url,), ())),
+        key=lambda link: not link.yanked,
+    )
+    assert (taken.sha256, taken.yanked, taken.requires_python) == (locked(wheel).sha256, True, None)
+    assert (kept.sha256, kept.yanked, kept.requires_python) == (None, False, ">=3.10")
+
+
 def test_passwords_are_not_shown() -> None:
     assert redacted("https://me:secret@host.example:1/x") == "https://***@host.example:1/x"
     assert redacted("https://host.example/x@y") == "https://host.example/x@y"

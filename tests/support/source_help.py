@@ -14,10 +14,13 @@ from typing import TYPE_CHECKING
 import wheelhouse
 
 from orchestrator.model.lock import LockedFile
+from orchestrator.source.index import index_config
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
+
+    import pytest
 
 
 def locked(path: Path, *, name: str | None = None, version: str = "1.0") -> LockedFile:
@@ -59,6 +62,17 @@ class DiskIndex:
             for file in files
         )
         page.write_text(f"<!DOCTYPE html><html><body>{links}</body></html>")
+
+
+def only_index(root: Path, monkeypatch: pytest.MonkeyPatch) -> DiskIndex:
+    """Make an index, and make it the only one that pip knows; whoever ends clears `index_config`'s cache."""
+    index = DiskIndex(root / "index")
+    for name in [name for name in os.environ if name.startswith("PIP_")]:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("PIP_CONFIG_FILE", os.devnull)
+    monkeypatch.setenv("PIP_INDEX_URL", index.url)
+    index_config.cache_clear()
+    return index
 
 
 @contextmanager
