@@ -263,31 +263,41 @@ class Running:
         return BuildFailedError(f"{self._shown()} was not started: {reason}", where=str(self._log), hint=None)
 
     def _failed(self, finished: Finished) -> SparkbuildError:
-        from orchestrator.build.firsterror import first_error, last_line
+        from orchestrator.machine.diagnose import diagnose_log
 
         code = finished.returncode
         how = f"ended with exit code {code}" if code > 0 else f"was killed by {_signal_name(-code)}"
-        found = last = None
-        with contextlib.suppress(OSError):  # the build removed its log
-            found = first_error(self._log, start=finished.log_start)
-            last = last_line(self._log, start=finished.log_start)
         text = f"{self._shown()} {how}"
         where = str(self._log)
-        if found:
-            text, where = f"{text}: {found.text}", f"{where}:{found.number}"
-        elif last:
-            text = f"{text}; its last line: {last}"
+        fault = None
+        with contextlib.suppress(OSError):  # the build removed its log
+            diagnosis = diagnose_log(self._log, start=finished.log_start, returncode=code)
+            fault = next(iter(diagnosis.faults), None)
+            if fault and fault.line is not None:
+                text, where = f"{text}: {fault.evidence}", f"{where}:{fault.line}"
+            elif diagnosis.last_line:
+                text = f"{text}; its last line: {diagnosis.last_line}"
+        if fault:
+            self._conclude([f"{word}: {said}" for word, said in fault.rows()])
         free = free_bytes(self._cwd)
         # Not every compiler says why it could not write; and what it had written it removes when it fails.
-        if free is not None and (free < LITTLE or (found and os.strerror(errno.ENOSPC) in found.text)):
+        if free is not None and (free < LITTLE or (fault and fault.fault_class == "disk-full")):
             return NoSpaceError(
                 f"{text} (little space left: {show_bytes(free)} free in {self._cwd})",
                 where=where,
                 hint="free some (`sparkbuild store gc`), and run the same again",
             )
-        return BuildFailedError(
-            text, where=where, hint="the log holds the whole output, command and environment"
-        )
+        hint = fault.advice if fault else "the log is gone; the command may have removed it"
+        return BuildFailedError(text, where=where, hint=hint)
+
+    def _conclude(self, lines: list[str]) -> None:
+        """End the log with what is wrong, so that to open it is enough."""
+        with contextlib.suppress(SparkbuildError):  # what failed is told all the same
+            descriptor = logfile.open_log(self._log)
+            try:
+                logfile.write(self._log, descriptor, lines)
+            finally:
+                os.close(descriptor)
 
 
 def start(

@@ -28,6 +28,7 @@ COMMANDS = {
     "fetch": ("fetch", "command", "Download and verify all that a build needs."),
     "lock": ("lock", "command", "Resolve a stack for a platform and Python, and write its lock."),
     "audit": ("audit", "command", "Read which GPUs a wheel holds machine code for."),
+    "diagnose": ("diagnose", "command", "Say what went wrong in a log or pasted output, and what to do."),
     "arch": ("arch", "command", "Explain an arch list and translate it for each build system."),
     "store": ("store", "command", "List, verify and clean what was built."),
 }
