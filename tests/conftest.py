@@ -12,12 +12,22 @@ from tinyproject import TinyProject
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from orchestrator.store.home import Home
+
 
 @pytest.fixture(scope="session")
 def shared_layers(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return the folder that keeps the toolkit's layer: SPARKBUILD_TEST_CACHE, or this session's own."""
     named = os.environ.get("SPARKBUILD_TEST_CACHE")
     return Path(named).absolute() if named else tmp_path_factory.mktemp("layers")
+
+
+@pytest.fixture(scope="session")
+def wheels_home(shared_layers: Path) -> Home:
+    """Return the state folder in which published wheels are kept."""
+    from orchestrator.store.home import Home
+
+    return Home(shared_layers / "wheels")
 
 
 @pytest.fixture

@@ -15,8 +15,6 @@ from orchestrator.audit import elf
 from orchestrator.audit.facts import Image, Kind
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from orchestrator.model.archvalues import Suffix
 
 _OSABI_V7, _OSABI_V8 = 0x33, 0x41
@@ -49,16 +47,22 @@ def read_cubin(data: bytes) -> Image | str:
     place = elf.names_place(table, header)
     if len(table) < header.section_count * elf.SECTION_SIZE or (header.section_count and place is None):
         return "it is cut off"
-    sections = elf.read_sections(table, data[place[0] : place[1]]) if place else ()
-    suffix: Suffix = "a" if specific or _compat(_body(data, sections, ".nv.compat")) == 1 else ""
+    names = data[place[0] : place[1]] if place else b""
+    suffix: Suffix = "a" if specific or _compat(_body(data, table, names, b".nv.compat")) == 1 else ""
     if not suffix:
-        suffix = _noted(_body(data, sections, ".note.nv.tkinfo"), sm)
+        suffix = _noted(_body(data, table, names, b".note.nv.tkinfo"), sm)
     return Image(Kind.SASS, sm, suffix, linkable=header.type == elf.ET_REL)
 
 
-def _body(data: bytes, sections: Sequence[elf.Section], name: str) -> bytes:
-    found = next((section for section in sections if section.name == name), None)
-    return data[found.start : min(found.stop, found.start + _BODY_AT_MOST)] if found else b""
+def _body(data: bytes, table: bytes, names: bytes, name: bytes) -> bytes:
+    """Return the beginning of the section called `name`. Names may share their ends."""
+    if name not in names:
+        return b""
+    end = name + b"\0"
+    for at, kind, _, _, offset, size, *_ in elf.SECTION.iter_unpack(table):
+        if kind not in elf.EMPTY_TYPES and size and names.startswith(end, at):
+            return data[offset : offset + min(size, _BODY_AT_MOST)]
+    return b""
 
 
 def _compat(data: bytes) -> int | None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import struct
 from dataclasses import dataclass
+from typing import NamedTuple
 
 EM_CUDA = 190
 ET_REL = 1
@@ -19,14 +20,14 @@ _SEGMENT = struct.Struct("<IIQQQQQQ")
 _NAME_AT_MOST = 64
 """Bytes of a section name that are read; the known ones are shorter."""
 _SHN_XINDEX = 0xFFFF
-_SHT_NOBITS = 8
+EMPTY_TYPES = (0, 8)
+"""Types of sections that take no room in the file: NULL and NOBITS."""
 _SHF_EXECINSTR = 4
 _PT_LOAD = 1
 _PF_X = 1
 
 
-@dataclass(frozen=True, slots=True)
-class ElfHeader:
+class ElfHeader(NamedTuple):
     """The ELF header. Offsets are bytes from the start of the ELF."""
 
     osabi: int
@@ -127,7 +128,7 @@ def read_sections(table: bytes, names: bytes) -> tuple[Section, ...]:
     found = []
     for at in range(0, len(table) // SECTION_SIZE * SECTION_SIZE, SECTION_SIZE):
         name, kind, flags, _, offset, size, _, _, _, _ = SECTION.unpack_from(table, at)
-        if kind in (0, _SHT_NOBITS) or not size:
+        if kind in EMPTY_TYPES or not size:
             continue
         text = names[name : name + _NAME_AT_MOST].split(b"\0", 1)[0].decode("utf-8", "replace")
         found.append(Section(text, offset, offset + size, bool(flags & _SHF_EXECINSTR)))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 from typing import TYPE_CHECKING, Literal
 
@@ -84,6 +84,8 @@ class Kernel:
     """Mangled."""
     hollow: Hollow | None = None
     """What its instructions come to when they do no work; None for all others, and when nothing is known."""
+    code: bytes = field(default=b"", repr=False, compare=False)
+    """The instructions of one that does no work, for a disassembler; empty for all others."""
 
 
 @dataclass(frozen=True, slots=True)

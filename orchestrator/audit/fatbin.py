@@ -30,7 +30,7 @@ _PAIR = struct.Struct("<II")
 _READ_AT_MOST = 1 << 20
 """Bytes of one entry header that are looked into; the largest seen has 312."""
 _OPTIONS_AT_MOST = 1 << 12
-STORED_AT_MOST = 64 << 20
+STORED_AT_MOST = 40 << 20
 """Bytes of one stored image that are looked into."""
 _ELF_HEAD = 64
 _EM_CUDA = 190

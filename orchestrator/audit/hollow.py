@@ -17,13 +17,13 @@ from orchestrator.audit.findings import Finding
 from orchestrator.audit.names import family, majors, short
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
-    from orchestrator.audit.facts import Code, Container, FileFacts, Kernel
+    from orchestrator.audit.facts import Code, Container, FileFacts, Image, Kernel
     from orchestrator.model.archvalues import Device
 
 _BY_DESIGN = frozenset(("EmptyKernel", "MarlinDefault"))
-"""CUB launches the first to learn for which arch its caller was compiled; Marlin launches the second never."""
+"""CUB launches the first to learn for which arch its caller is compiled; Marlin never launches the second."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,8 +31,10 @@ class Unit:
     """One container, seen from a device."""
 
     box: Container
+    image: Image
+    """The one that runs there."""
     chosen: Code
-    """What runs there."""
+    """What is known of it; of PTX, what SASS made from the same PTX shows."""
     elsewhere: frozenset[str]
     """Kernels that do work in another of its images."""
     everywhere: bool
@@ -63,10 +65,16 @@ class Hollow:
     """Without work on this device, but another variant serves it."""
     units: tuple[Unit, ...] = ()
     """Containers in which no kernel does any work on this device, but variants elsewhere do."""
+    jit_units: tuple[Unit, ...] = ()
+    """Containers that run by JIT only, in which some kernels do no work on this device."""
     faults: tuple[Kernel, ...] = ()
     """Without work on this device, and no variant of it does any in the whole module."""
     fault_units: tuple[Unit, ...] = ()
     """Containers with such a fault."""
+    excused: tuple[Kernel, ...] = ()
+    """Such faults that an exception of the policy covers."""
+    excused_units: tuple[Unit, ...] = ()
+    """Containers all of whose faults are excused."""
 
 
 def find_hollow(facts: FileFacts, device: Device, ptx_isa: tuple[int, int] | None = None) -> Hollow:
@@ -87,6 +95,7 @@ def find_hollow(facts: FileFacts, device: Device, ptx_isa: tuple[int, int] | Non
     faults: list[Kernel] = []
     idle: list[Unit] = []
     faulty: list[Unit] = []
+    by_jit: list[Unit] = []
     for unit in units:
         all_idle = unit.all_idle
         lost = [kernel for kernel in unit.idle if all_idle or kernel.name in unit.elsewhere]
@@ -97,8 +106,17 @@ def find_hollow(facts: FileFacts, device: Device, ptx_isa: tuple[int, int] | Non
             faulty.append(unit)
         elif all_idle:
             idle.append(unit)
+        elif unit.idle and unit.image.kind is Kind.PTX:
+            by_jit.append(unit)
     kernels = sum(len(unit.chosen.kernels) for unit in units)
-    return Hollow(kernels, tuple(guarded), tuple(idle), tuple(faults), tuple(faulty))
+    return Hollow(
+        kernels,
+        guarded=tuple(guarded),
+        units=tuple(idle),
+        jit_units=tuple(by_jit),
+        faults=tuple(faults),
+        fault_units=tuple(faulty),
+    )
 
 
 def _units(facts: FileFacts, device: Device, ptx_isa: tuple[int, int] | None) -> Iterator[Unit]:
@@ -134,7 +152,7 @@ def _units(facts: FileFacts, device: Device, ptx_isa: tuple[int, int] | None) ->
             if not kernel.hollow
         )
         everywhere = len({other.arch.major for other, _ in sass}) > 1 and not elsewhere
-        yield Unit(box, chosen, elsewhere, everywhere)
+        yield Unit(box, image, chosen, elsewhere, everywhere)
 
 
 def findings(hollow: Hollow, device: Device) -> Iterator[Finding]:
@@ -146,13 +164,23 @@ def findings(hollow: Hollow, device: Device) -> Iterator[Finding]:
             f"{_named(hollow.faults)}"
         )
         yield Finding("error", "hollow", text)
-    if hollow.units:
-        kernels = tuple(kernel for unit in hollow.units for kernel in unit.idle)
+    for everywhere in (False, True):
+        units = [unit for unit in hollow.units if unit.everywhere is everywhere]
+        if units:
+            where = (
+                "any arch that they were built for" if everywhere else f"{device}, which leave it to others"
+            )
+            text = f"{_holding(units)} only kernels without work on {where}: {_named(_idle(units))}"
+            yield Finding("warning", "hollow-units", text)
+    if hollow.jit_units:
+        kernels = _idle(hollow.jit_units)
+        ptx = ", ".join(sorted({unit.image.name for unit in hollow.jit_units}))
+        total = sum(len(unit.chosen.kernels) for unit in hollow.jit_units)
         text = (
-            f"{_many(len(hollow.units), 'container')} hold{'s' if len(hollow.units) == 1 else ''} only "
-            f"kernels without work on {device}, which leave it to others: {_named(kernels)}"
+            f"{_running(hollow.jit_units)} on {device} by JIT of {ptx} only, and {len(kernels):,} of "
+            f"{total:,} kernels in {_those(hollow.jit_units)} {_do(kernels)}: {_named(kernels)}"
         )
-        yield Finding("warning", "hollow-units", text)
+        yield Finding("warning", "hollow-jit", text)
     if hollow.guarded:
         text = (
             f"{len(hollow.guarded):,} of {hollow.kernels:,} kernels {_do(hollow.guarded)} on {device}; "
@@ -168,6 +196,22 @@ def _do(kernels: tuple[Kernel, ...]) -> str:
     return "do nothing or only stop" if traps else ("do nothing" if len(kernels) > 1 else "does nothing")
 
 
+def _idle(units: Sequence[Unit]) -> tuple[Kernel, ...]:
+    return tuple(kernel for unit in units for kernel in unit.idle)
+
+
+def _holding(units: Sequence[Unit]) -> str:
+    return f"{_many(len(units), 'container')} {'holds' if len(units) == 1 else 'hold'}"
+
+
+def _running(units: Sequence[Unit]) -> str:
+    return f"{_many(len(units), 'container')} {'runs' if len(units) == 1 else 'run'}"
+
+
+def _those(units: Sequence[Unit]) -> str:
+    return "it" if len(units) == 1 else "them"
+
+
 def _them(kernels: tuple[Kernel, ...]) -> str:
     return "them" if len(kernels) > 1 else "it"
 
@@ -177,6 +221,6 @@ def _many(number: int, what: str) -> str:
 
 
 def _named(kernels: tuple[Kernel, ...]) -> str:
-    names = list(dict.fromkeys(short(kernel.name, 70) for kernel in kernels))
+    names = list(dict.fromkeys(short(kernel.name, 120) for kernel in kernels))
     more = f", and {len(names) - 2:,} more" if len(names) > 2 else ""  # noqa: PLR2004 - two are shown
     return ", ".join(names[:2]) + more

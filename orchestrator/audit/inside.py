@@ -20,7 +20,8 @@ class Inside:
     def __init__(self, file_size: int) -> None:
         self._unpacker = Unpacker(file_size)
         self._reader = KernelReader()
-        self._unread: list[str] = []
+        self._first = ""
+        self._unread = 0
 
     def __call__(self, images: tuple[Image, ...], payload: Payload) -> tuple[Code | None, ...]:
         """Return what lies in each image of an entry; None for what is no SASS or PTX, or cannot be read."""
@@ -35,8 +36,20 @@ class Inside:
             return (None,) * len(images)
         if payload.places is None:
             return tuple(self.read(image, data) for image in images)
-        parts = (data[start : start + size] for start, size in payload.places)
-        return tuple(self.read(image, part) for image, part in zip(images, parts, strict=True))
+        if sum(size for _, size in payload.places) > len(data):
+            for image in images:
+                self._missed(image, "the images of its group lie on top of each other")
+            return (None,) * len(images)
+        return tuple(
+            self._part(image, data, start, size)
+            for image, (start, size) in zip(images, payload.places, strict=True)
+        )
+
+    def _part(self, image: Image, data: bytes, start: int, size: int) -> Code | None:
+        if start + size > len(data):
+            self._missed(image, "it lies outside of its group")
+            return None
+        return self.read(image, data[start : start + size])
 
     def read(self, image: Image, data: bytes) -> Code | None:
         """Return what lies in an unpacked image."""
@@ -50,12 +63,13 @@ class Inside:
 
     def _missed(self, image: Image, reason: str) -> None:
         if image.kind in (Kind.SASS, Kind.PTX):
-            self._unread.append(f"{image.name}: {reason}")
+            self._first = self._first or f"{image.name}: {reason}"
+            self._unread += 1
 
     def findings(self) -> list[Finding]:
         """Return what could not be read, as one finding."""
         if not self._unread:
             return []
-        more = f", and {len(self._unread) - 1:,} more" if len(self._unread) > 1 else ""
-        text = f"the kernels of an image could not be read ({self._unread[0]}){more}"
+        more = f", and {self._unread - 1:,} more" if self._unread > 1 else ""
+        text = f"the kernels of an image could not be read ({self._first}){more}"
         return [Finding("warning", "unread-kernels", text)]

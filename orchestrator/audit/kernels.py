@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 import struct
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from orchestrator.audit import elf, opcodes
@@ -21,18 +22,31 @@ if TYPE_CHECKING:
 _SYMBOL = struct.Struct("<IBBHQQ")
 _RELA = struct.Struct("<QQq")
 _REL = struct.Struct("<QQ")
-_SHT_SYMTAB, _SHT_RELA, _SHT_REL = 2, 4, 9
+_CALL = struct.Struct("<II")
+"""A row of `.nv.callgraph`: numbers of the symbols of caller and callee; others have a callee beyond all."""
+_SHT_SYMTAB, _SHT_RELA, _SHT_REL, _SHT_CALLGRAPH = 2, 4, 9, 0x70000001
 _STT_FUNC = 2
 _STO_CUDA_ENTRY = 0x10
 _NAME_AT_MOST = 1 << 16
-_ENTRY = re.compile(rb"\.entry[ \t]+([\w$]+)")
+_CODE_KEPT = 8 << 20
+"""Bytes of code without work that are kept of one file, each once; torch 2.14.1, with the most, has 4 MiB."""
+_SECTIONS_AT_MOST = 1 << 17
+_KERNELS_AT_MOST = 500_000
+"""Kernels of all images of a file."""
+_NAMES_AT_MOST = 48 << 20
+"""Bytes of all different names in a file."""
+_ENTRY = re.compile(rb"\.entry[ \t]+([\w$]{1,65536})")
 
 
 class KernelReader:
     """Reads the kernels of the images of one file. A name that comes for many arches is kept once."""
 
     def __init__(self) -> None:
-        self._known: dict[tuple[str, Hollow | None], Kernel] = {}
+        self._known: dict[tuple[str, Hollow | None, bytes], Kernel] = {}
+        self._codes: dict[bytes, bytes] = {}
+        self._left = _CODE_KEPT
+        self._kernels_left = _KERNELS_AT_MOST
+        self._names_left = _NAMES_AT_MOST
 
     def read(self, image: Image, data: bytes) -> Code | str:
         """Return the kernels of an image, or a sentence that says why they cannot be told.
@@ -41,16 +55,31 @@ class KernelReader:
             image: says what `data` is: SASS or PTX.
             data: the unpacked image.
         """
-        if image.kind is Kind.PTX:
-            names = dict.fromkeys(found.decode("ascii", "replace") for found in _ENTRY.findall(data))
-            return Code(tuple(self._kernel(name, None) for name in names))
+        found: dict[Kernel, None] = {}
         try:
-            return Code(tuple(self._kernel(name, how) for name, how in _Cubin(data).kernels(image.sm)))
+            if image.kind is Kind.PTX:
+                for match in _ENTRY.finditer(data):
+                    found[self._kernel(match[1].decode("ascii", "replace"), None)] = None
+            else:
+                for name, how, code in _Cubin(data).kernels(image.sm):
+                    found[self._kernel(name, how, code)] = None
         except (struct.error, _OddError) as error:
             return f"its symbols cannot be read: {error}"
+        return Code(tuple(found))
 
-    def _kernel(self, name: str, how: Hollow | None) -> Kernel:
-        return self._known.setdefault((name, how), Kernel(name, how))
+    def _kernel(self, name: str, how: Hollow | None, code: bytes = b"") -> Kernel:
+        if code not in self._codes:
+            if self._left < len(code):
+                code = b""
+            self._left -= len(code)
+        code = self._codes.setdefault(code, code)
+        self._kernels_left -= 1
+        if (name, how, code) not in self._known:
+            self._known[name, how, code] = Kernel(name, how, code)
+            self._names_left -= len(name)
+        if self._kernels_left < 0 or self._names_left < 0:
+            raise _OddError("the file has more kernels than any that is known")
+        return self._known[name, how, code]
 
 
 class _OddError(Exception):
@@ -67,11 +96,13 @@ class _Cubin:
         self._data = memoryview(data)
         self._left = 4 * len(data)
         count = header.section_count or elf.section_count(data[header.sections_at :][: elf.SECTION_SIZE])
+        if count > _SECTIONS_AT_MOST:
+            raise _OddError(f"it has {count:,} sections")
         table = data[header.sections_at : header.sections_at + count * elf.SECTION_SIZE]
         if len(table) < count * elf.SECTION_SIZE:
             raise _OddError("its table of sections is cut off")
         self._sections: list[tuple[int, ...]] = list(elf.SECTION.iter_unpack(table))
-        self._hollow: dict[int, Hollow | None] = {}
+        self._hollow: dict[int, tuple[Hollow | None, bytes]] = {}
         self._symbols = memoryview(b"")
         self._names = b""
         symbols = next((section for section in self._sections if section[1] == _SHT_SYMTAB), None)
@@ -82,37 +113,70 @@ class _Cubin:
             names = self._sections[symbols[6]]
             self._names = data[names[4] : names[4] + names[5]]
 
-    def kernels(self, sm: int) -> Iterator[tuple[str, Hollow | None]]:
-        """Yield the kernels: mangled name, and what its code comes to when it does no work."""
+    def kernels(self, sm: int) -> Iterator[tuple[str, Hollow | None, bytes]]:
+        """Yield the kernels: mangled name, what its code comes to when it does no work, and then its code."""
         for name, info, other, index, _, _ in _SYMBOL.iter_unpack(self._symbols):
             if info & 15 != _STT_FUNC or not other & _STO_CUDA_ENTRY or not index:
                 continue
             if index not in self._hollow:
-                self._hollow[index] = self._judge(index) if sm >= opcodes.FIRST_SM else None
-            yield self._text(name), self._hollow[index]
+                self._hollow[index] = self._judge(index) if sm >= opcodes.FIRST_SM else (None, b"")
+            yield self._text(name), *self._hollow[index]
 
-    def _judge(self, index: int) -> Hollow | None:
+    def _judge(self, index: int) -> tuple[Hollow | None, bytes]:
         if index >= len(self._sections):
-            return None
+            return None, b""
         start, size = self._sections[index][4:6]
         if not 0 < size <= opcodes.CODE_AT_MOST or start + size > len(self._data):
-            return None
-        found = opcodes.operations(self._data[start : start + size])
+            return None, b""
+        code = self._data[start : start + size]
+        self._spend(size)
+        found = opcodes.operations(code)
         called = frozenset(self._called(index)) if opcodes.CALL_ABS in found else frozenset()
-        return opcodes.hollow(found, called)
+        how = opcodes.hollow(found, called)
+        return how, bytes(code) if how else b""
 
     def _called(self, target: int) -> Iterator[str]:
-        """Yield the functions, and all that is not defined here, that the code in a section refers to."""
-        for section in self._sections:
-            if section[1] not in (_SHT_RELA, _SHT_REL) or section[7] != target:
-                continue
+        """Yield the functions, and all that is not defined here, that the code in a section refers to.
+
+        Up to CUDA 12 the code is relocated itself; later its addresses are constants that all kernels
+        share, and the graph of calls tells whose they are.
+        """
+        numbers = self._calls.get(target, [])
+        for section in self._moved.get(target, ()):
             form = _RELA if section[1] == _SHT_RELA else _REL
-            for _, info, *_ in form.iter_unpack(self._body(section, form)):
-                at = (info >> 32) * _SYMBOL.size
-                if at + _SYMBOL.size <= len(self._symbols):
-                    name, kind, _, index, _, _ = _SYMBOL.unpack_from(self._symbols, at)
-                    if kind & 15 == _STT_FUNC or not index:
-                        yield self._text(name)
+            numbers = numbers + [info >> 32 for _, info, *_ in form.iter_unpack(self._body(section, form))]
+        for number in dict.fromkeys(numbers):
+            yield from self._function(number)
+
+    @cached_property
+    def _moved(self) -> dict[int, list[tuple[int, ...]]]:
+        """The tables of relocations, by the section that they are about."""
+        found: dict[int, list[tuple[int, ...]]] = {}
+        for section in self._sections:
+            if section[1] in (_SHT_RELA, _SHT_REL):
+                found.setdefault(section[7], []).append(section)
+        return found
+
+    @cached_property
+    def _calls(self) -> dict[int, list[int]]:
+        """Numbers of the symbols that are called, by the section of the caller."""
+        found: dict[int, list[int]] = {}
+        for section in self._sections:
+            if section[1] == _SHT_CALLGRAPH:
+                for number, callee in _CALL.iter_unpack(self._body(section, _CALL)):
+                    caller = self._symbol(number)
+                    if caller is not None and caller[3] and self._symbol(callee) is not None:
+                        found.setdefault(caller[3], []).append(callee)
+        return found
+
+    def _function(self, number: int) -> Iterator[str]:
+        symbol = self._symbol(number)
+        if symbol is not None and (symbol[1] & 15 == _STT_FUNC or not symbol[3]):
+            yield self._text(symbol[0])
+
+    def _symbol(self, number: int) -> tuple[int, ...] | None:
+        at = number * _SYMBOL.size
+        return _SYMBOL.unpack_from(self._symbols, at) if at + _SYMBOL.size <= len(self._symbols) else None
 
     def _body(self, section: tuple[int, ...], form: struct.Struct) -> memoryview:
         size = section[5] // form.size * form.size

@@ -21,6 +21,10 @@ CODE_AT_MOST = 4096
 CALL_ABS = 0x143
 """A call through an address: how vprintf and __assertfail are reached."""
 _BPT = 0x15C
+_MOV = 0x002
+_HFMA2 = 0x031
+_ZEROS = b"\xff\xff"
+"""First and third operand of an HFMA2 when both are RZ: that is how ptxas often loads a constant."""
 _SIZE = 16
 
 _MOVES = frozenset(
@@ -46,8 +50,13 @@ _QUIET = _MOVES | frozenset(
 
 
 def operations(code: bytes | memoryview) -> set[int]:
-    """Return the operations in the code of a kernel."""
-    return {low | (high & 1) << 8 for low, high in zip(code[::_SIZE], code[1::_SIZE], strict=False)}
+    """Return the operations in the code of a kernel. A sum of zeros and a constant counts as a move."""
+    found = {low | (high & 1) << 8 for low, high in zip(code[::_SIZE], code[1::_SIZE], strict=False)}
+    if _HFMA2 in found:
+        sums = (at for at in range(0, len(code), _SIZE) if code[at] == _HFMA2 and not code[at + 1] & 1)
+        if all(bytes(code[at + 3 : at + 9 : 5]) == _ZEROS for at in sums):
+            return found - {_HFMA2} | {_MOV}
+    return found
 
 
 def hollow(found: AbstractSet[int], called: AbstractSet[str]) -> Hollow | None:

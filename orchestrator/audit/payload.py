@@ -8,7 +8,7 @@ from __future__ import annotations
 
 FLAG_LZ4 = 0x2000
 FLAG_ZSTD = 0x8000
-AT_MOST = 96 << 20
+AT_MOST = 72 << 20
 """Bytes of one unpacked image; the largest seen, in vLLM, has 62 MiB."""
 _RATIO = 64
 """Images of whole libraries unpack to 16 times their size."""

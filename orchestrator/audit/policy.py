@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from orchestrator.audit.coverage import Counts, Verdict, cover, cover_cubin, loadable
+from orchestrator.audit.driver import newer_driver
 from orchestrator.audit.facts import Container, FileFacts, Image, Kind
 from orchestrator.audit.findings import Finding
 from orchestrator.audit.globs import matches
-from orchestrator.audit.names import fits
+from orchestrator.audit.shortfall import held_by, late_ptx, names, short_of, shortfall, suffix_reasons
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    from orchestrator.audit.exceptions import Excused
+    from orchestrator.audit.hollow import Hollow
     from orchestrator.model.archvalues import Device
 
 Expect = Literal["native", "jit", "host", "not-applicable"]
@@ -49,18 +51,6 @@ def expectation_of(path: str, policy: Sequence[Expectation]) -> Expectation | No
     return next((entry for entry in policy if matches(entry.match, path)), None)
 
 
-def excuse(box: Container, expectation: Expectation | None) -> Exempt | None:
-    """Return the exception that covers a container: all its kernels fit patterns; the first one's is told.
-
-    A container whose kernels are not known, or that has none, is never excused.
-    """
-    if expectation is None or not expectation.exceptions:
-        return None
-    names = {kernel.name for code in box.codes if code is not None for kernel in code.kernels}
-    found = [next((one for one in expectation.exceptions if fits(one.kernels, name)), None) for name in names]
-    return found[0] if found and None not in found else None
-
-
 def excepted(
     facts: FileFacts,
     counts: Counts,
@@ -68,22 +58,30 @@ def excepted(
     device: Device,
     ptx_isa: tuple[int, int] | None,
     expectation: Expectation | None,
+    excused: Excused,
+    hollow: Hollow | None = None,
 ) -> int:
-    """Return how many containers do not load SASS and are excused."""
-    match expectation:
-        case Expectation(expect="not-applicable"):
-            return counts.jit + counts.none
-        case Expectation(expect="jit" | "native" as expect, exceptions=exceptions):
-            excused = (
-                [box for box in _short(facts, device, ptx_isa, "native") if excuse(box, expectation)]
-                if exceptions
-                else []
-            )
-            if expect == "native":
-                return len(excused)
-            return counts.jit + sum(cover(box.images, device, ptx_isa) == "none" for box in excused)
-        case _:
-            return 0
+    """Return how many containers load no SASS, or are hollow, and are excused by the policy.
+
+    Args:
+        facts: the file.
+        counts: the coverage of its containers.
+        device: the device to serve.
+        ptx_isa: the newest PTX ISA that the driver compiles; None: any.
+        expectation: the entry for the file.
+        excused: what the entry's exceptions do.
+        hollow: what does no work, already pardoned; None when that was not looked for.
+    """
+    if expectation is None or expectation.expect == "host":
+        return 0
+    if expectation.expect == "not-applicable":
+        return counts.jit + counts.none
+    found = set(excused.boxes)
+    if hollow is not None:
+        found.update(unit.box.offset for unit in hollow.excused_units)
+    if expectation.expect == "jit":
+        found.update(box.offset for box in loadable(facts) if cover(box.images, device, ptx_isa) == "jit")
+    return len(found)
 
 
 def check_unasked(
@@ -91,11 +89,11 @@ def check_unasked(
 ) -> list[Finding]:
     """Judge one module of a wheel without a policy: all that is meant to be loaded must load as SASS."""
     if counts.native < counts.total:
-        short = _short(facts, device, ptx_isa, "native")
+        short = short_of(facts, device, ptx_isa)
         return [Finding("error", "not-native", shortfall(short, counts.total, device, ptx_isa))]
     if facts.containers and not counts.total:
         linked_later = facts.kind == "archive" or facts.path.endswith(".o")
-        text = f"holds only what must be linked first: {_held(facts)}"
+        text = f"holds only what must be linked first: {held_by(facts)}"
         return [Finding("warning" if linked_later else "error", "not-loadable", text)]
     return []
 
@@ -130,7 +128,10 @@ def check_bare(
             text = (
                 f"{len(bad):,} of {len(held):,} cubins outside containers {what}: {names(i for _, i in bad)}"
             )
-            findings.append(Finding("error", code, f"{text}; the first is {bad[0][0]}"))
+            told = [f"{text}; the first is {bad[0][0]}"]
+            if code == "bare-cubins":
+                told += suffix_reasons((image for _, image in bad), device)
+            findings.append(Finding("error", code, "; ".join(told)))
     return findings
 
 
@@ -142,82 +143,57 @@ def check_module(
     device: Device,
     ptx_isa: tuple[int, int] | None,
     expectation: Expectation | None,
+    excused: Excused,
 ) -> list[Finding]:
     """Judge one module of a wheel that has a policy."""
+    expect = None if expectation is None else expectation.expect
     if verdict == "host":
-        if expectation is None or expectation.expect not in ("native", "jit"):
-            return []
-        return [
-            Finding("error", "no-device-code", f"should be {expectation.expect}, but holds no device code")
-        ]
+        text = f"should be {expect}, but holds no device code"
+        return [Finding("error", "no-device-code", text)] if expect in ("native", "jit") else []
     if expectation is None:
-        text = f"holds device code ({_held(facts)}), and no pattern of the policy names it"
+        text = f"holds device code ({held_by(facts)}), and no pattern of the policy names it"
         return [Finding("error", "unlisted-module", text)]
-    expect = expectation.expect
     if expect == "host":
-        return [Finding("error", "unexpected-device-code", f"should be host-only, but holds {_held(facts)}")]
+        return [
+            Finding("error", "unexpected-device-code", f"should be host-only, but holds {held_by(facts)}")
+        ]
     if expect == "not-applicable":
         return []
     if facts.containers and not counts.total:
-        text = f"should be {expect}, but holds nothing that loads, only {_held(facts)}"
+        text = f"should be {expect}, but holds nothing that loads, only {held_by(facts)}"
         return [Finding("error", "not-loadable", text)]
-    return _fallen_short(facts, counts, device=device, ptx_isa=ptx_isa, expectation=expectation)
+    return _fallen_short(
+        short_of(facts, device, ptx_isa, allow_jit=expect == "jit"),
+        counts.total,
+        device=device,
+        ptx_isa=ptx_isa,
+        expectation=expectation,
+        excused=excused,
+    )
 
 
 def _fallen_short(
-    facts: FileFacts,
-    counts: Counts,
+    short: Sequence[Container],
+    total: int,
     *,
     device: Device,
     ptx_isa: tuple[int, int] | None,
     expectation: Expectation,
+    excused: Excused,
 ) -> list[Finding]:
-    expect = expectation.expect
-    short = _short(facts, device, ptx_isa, expect)
-    bad = [box for box in short if not excuse(box, expectation)]
-    findings = _unused(short, expectation)
+    findings = list(excused.findings)
+    bad = [box for box in short if box.offset not in excused.boxes]
     if bad:
-        text = shortfall(bad, counts.total, device, ptx_isa, allow_jit=expect == "jit")
-        findings.append(Finding("error", "not-jit" if expect == "jit" else "not-native", text))
+        jit = expectation.expect == "jit"
+        text = shortfall(bad, total, device, ptx_isa, allow_jit=jit)
+        findings.append(Finding("error", "not-jit" if jit else "not-native", text))
+    kept = (box for box in short if box.offset in excused.boxes)
+    late = [isa for box in kept if (isa := late_ptx(box, device, ptx_isa)) is not None]
+    if late:
+        which = "1 excused container does" if len(late) == 1 else f"{len(late):,} excused containers do"
+        text = f"{which} not even run by JIT: {newer_driver(max(late))}"
+        findings.append(Finding("warning", "ptx-newer-than-driver", text))
     return findings
-
-
-def _unused(short: Sequence[Container], expectation: Expectation) -> list[Finding]:
-    """Tell of exceptions that excuse nothing: they would hide a fault that comes later."""
-    used = {excuse(box, expectation) for box in short}
-    return [
-        Finding("warning", "unused-exception", f"the exception for kernels {one.kernels!r} excuses nothing")
-        for one in expectation.exceptions
-        if one not in used
-    ]
-
-
-def _short(
-    facts: FileFacts, device: Device, ptx_isa: tuple[int, int] | None, expect: Expect
-) -> list[Container]:
-    """Return the containers that do not run in the expected way."""
-    good = ("exact", "compatible", "jit") if expect == "jit" else ("exact", "compatible")
-    return [box for box in loadable(facts) if cover(box.images, device, ptx_isa) not in good]
-
-
-def shortfall(
-    short: Sequence[Container],
-    total: int,
-    device: Device,
-    ptx_isa: tuple[int, int] | None,
-    *,
-    allow_jit: bool = False,
-) -> str:
-    """Say how many of `total` containers fall short on `device`, and what they hold instead."""
-    jit = sum(cover(box.images, device, ptx_isa) == "jit" for box in short)
-    held = names(image for box in short for image in box.images)
-    how = f" ({jit:,} run by JIT, {len(short) - jit:,} not at all)" if jit else ""
-    verb = "runs" if allow_jit else "has SASS"
-    if len(short) == total:
-        head = f"none of {total:,} containers {verb} for {device}{how}"
-    else:
-        head = f"{len(short):,} of {total:,} containers fall short on {device}{how}"
-    return f"{head}; they hold {held}"
 
 
 def check_patterns(
@@ -243,6 +219,8 @@ def check_patterns(
 def check_requested(facts: Sequence[FileFacts], requested: frozenset[str]) -> dict[str, list[Finding]]:
     """Find images that nobody asked for, by path; and under the empty path what was asked for and is nowhere.
 
+    What nobody asked for took its time to compile, in each container that holds it.
+
     Args:
         facts: the files.
         requested: names of images, such as `sm_121a` and `compute_121a`.
@@ -257,26 +235,19 @@ def check_requested(facts: Sequence[FileFacts], requested: frozenset[str]) -> di
         seen.update(image.name for image in file.cubins)
         extra = [image for image in held if image.name not in requested]
         if extra:
-            text = f"holds what was not asked for: {names(extra)}"
+            boxes = loadable(file)
+            many = sum(any(image in extra for image in box.images) for box in boxes)
+            text = f"{many:,} of {len(boxes):,} containers hold what was not asked for: {names(extra)}"
             found[file.path] = [Finding("warning", "extra-arch", text)]
+    cubins = [image for file in facts for image in file.cubins]
+    extra = [image for image in cubins if image.name not in requested]
+    if extra:
+        text = (
+            f"{len(extra):,} of {len(cubins):,} cubins outside containers were not asked for: {names(extra)}"
+        )
+        found[""] = [Finding("warning", "extra-arch", text)]
     missing = sorted(requested - seen)
     if missing and any(file.has_device_code for file in facts):
-        found[""] = [
-            Finding("warning", "arch-not-found", f"asked for, and in no module: {', '.join(missing)}")
-        ]
+        text = f"asked for, and in no module: {', '.join(missing)}"
+        found.setdefault("", []).append(Finding("warning", "arch-not-found", text))
     return found
-
-
-def names(images: Iterable[Image], *, most: int = 6) -> str:
-    """List images with how many there are of each: `sm_80 (3), compute_80 (2)`."""
-    counted = Counter(image.name for image in images)
-    listed = [
-        f"{name} ({many:,})" for name, many in sorted(counted.items(), key=lambda item: (-item[1], item[0]))
-    ]
-    if len(listed) > most:
-        listed[most:] = [f"{len(listed) - most} more"]
-    return ", ".join(listed) or "nothing"
-
-
-def _held(facts: FileFacts) -> str:
-    return names([*(image for box in facts.containers for image in box.images), *facts.cubins])

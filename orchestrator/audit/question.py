@@ -6,6 +6,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from orchestrator.audit.facts import FileFacts
     from orchestrator.audit.policy import Expectation
     from orchestrator.model.archvalues import Device
 
@@ -30,6 +33,8 @@ class Question:
     """The CUDA major that its libraries should be linked with; None: whichever, but one."""
     torch: frozenset[str] | None = field(default=None, repr=False)
     """Names that the libraries of its torch export; None when that is not known."""
+    confirm: Callable[[FileFacts, Question], FileFacts] | None = field(default=None, repr=False)
+    """Looks again at what seems hollow, and corrects the facts; None: operation numbers decide."""
 
     @property
     def inside(self) -> bool:

@@ -8,6 +8,7 @@ finding, unless it lies in an executable section.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, TypeVar
 
@@ -17,16 +18,19 @@ from orchestrator.audit.facts import Container, FileFacts, FileKind, Image
 from orchestrator.audit.fatbin import Parsed, Rejected, read_container
 from orchestrator.audit.findings import Finding
 from orchestrator.audit.inside import Inside
-from orchestrator.audit.stream import ELF_MAGIC, FATBIN_MAGIC
+from orchestrator.audit.stream import ELF64_MAGIC, ELF_MAGIC, FATBIN_MAGIC
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from orchestrator.audit.facts import Code
+    from orchestrator.audit.findings import Level
     from orchestrator.audit.stream import Stream
 
 HEAD = 1 << 16
 """Bytes from which `recognize` tells what a file is."""
+_FIRST = 512
+"""Bytes that tell text, and nearly everything else too."""
 _CUBIN_AT_MOST = 32 << 20
 _TABLE_AT_MOST = 8 << 20
 _NAMES_BEFORE = 1 << 16
@@ -35,6 +39,12 @@ _SEGMENTS_AT_MOST = 1 << 16
 _CONTAINERS_AT_MOST = 100_000
 """The most seen is 2,937; a file made of empty ones must not take all memory."""
 _REJECTS_AT_MOST = 1000
+"""Kept to be told apart by where they lie."""
+_TRIES_AT_MOST = 100_000
+"""Magics followed by nothing that belongs to them; the most seen is 2."""
+_FINDINGS_AT_MOST = 500
+_AGAIN = 8
+"""Times the size of a file that may be read again to look up what has passed."""
 _FATBIN_SECTIONS = frozenset((".nv_fatbin", "__nv_relfatbin", ".cask_resource"))
 _Place = TypeVar("_Place", elf.Section, elf.Segment)
 _START = FATBIN_MAGIC + b"\x01\x00\x10\x00"
@@ -42,14 +52,21 @@ _START = FATBIN_MAGIC + b"\x01\x00\x10\x00"
 
 def recognize(head: bytes) -> FileKind:
     """Tell by its first `HEAD` bytes what a file is; `other` cannot hold device code that anything loads."""
-    if head.startswith(ELF_MAGIC):
-        header = elf.read_header(head)
+    return _plain(head[:_FIRST]) or ("blob" if _START in head else "other")
+
+
+def _plain(first: bytes) -> FileKind | None:
+    """Tell by its first bytes what a file is, or None when more are needed."""
+    if first.startswith(ELF_MAGIC):
+        header = elf.read_header(first)
         return "cubin" if header is not None and header.machine == elf.EM_CUDA else "elf"
-    if head.startswith((archive.MAGIC, archive.THIN_MAGIC)):
+    if first.startswith((archive.MAGIC, archive.THIN_MAGIC)):
         return "archive"
-    if head.startswith(FATBIN_MAGIC):
+    if first.startswith(FATBIN_MAGIC):
         return "fatbin"
-    return "blob" if head.startswith(b"MZ") or _START in head else "other"
+    if first.startswith(b"MZ"):
+        return "blob"
+    return "other" if first.isascii() and b"\0" not in first else None
 
 
 def scan(path: str, opened: Callable[[], Stream], *, inside: bool = False) -> FileFacts:
@@ -58,11 +75,11 @@ def scan(path: str, opened: Callable[[], Stream], *, inside: bool = False) -> Fi
     Args:
         path: how the file is called in the facts.
         opened: gives a fresh stream on the file; called again in the rare case that something must be
-            looked up that has passed.
+            looked up that has passed. Of a file of kind `other` no more is read than tells so.
         inside: also unpack the images, and list their kernels.
     """
     stream = opened()
-    kind = recognize(stream.peek(HEAD))
+    kind = _plain(stream.peek(_FIRST)) or recognize(stream.peek(HEAD))
     if kind == "other":
         return FileFacts(path, kind)
     scanner = _Scanner(stream, opened, Inside(stream.size) if inside else None)
@@ -80,7 +97,7 @@ def scan(path: str, opened: Callable[[], Stream], *, inside: bool = False) -> Fi
         tuple(scanner.containers),
         tuple(scanner.cubins),
         tuple(scanner.cubin_codes),
-        tuple(dict.fromkeys(scanner.findings)),
+        tuple(scanner.findings),
     )
 
 
@@ -99,9 +116,11 @@ class _Scanner:
         self.containers: list[Container] = []
         self.cubins: list[Image] = []
         self.cubin_codes: list[Code | None] = []
-        self.findings: list[Finding] = []
-        self._opened = opened
+        self.findings: dict[Finding, None] = {}
+        """In the order in which they came."""
+        self._opened = _Again(opened, stream.size)
         self._inside = inside
+        self._tries = 0
 
     def finish(self) -> None:
         """Check that as many bytes came as were declared; let a stream that checks its bytes do so."""
@@ -110,7 +129,7 @@ class _Scanner:
         if missing > 0:
             self._error("truncated", f"the data end {missing:,} bytes too early")
         if self._inside is not None:
-            self.findings += self._inside.findings()
+            self.findings |= dict.fromkeys(self._inside.findings())
 
     def scan_plain(self, stop: int, *, strict: bool) -> None:
         """Search up to `stop` where no sections tell what is what."""
@@ -124,9 +143,7 @@ class _Scanner:
         """Walk the members of a static library."""
         stream = self.stream
         if stream.peek(len(archive.THIN_MAGIC)) == archive.THIN_MAGIC:
-            self.findings.append(
-                Finding("warning", "thin-archive", "a thin archive: its members lie elsewhere")
-            )
+            self._tell("warning", "thin-archive", "a thin archive: its members lie elsewhere")
             stream.skip(stream.size)
             return
         for end in archive.members(stream, stream.size):
@@ -165,21 +182,21 @@ class _Scanner:
         sections = tables.sections(stream, self._opened)
         if sections is None:
             text = "there is no readable table of sections: what must be linked first may count as loadable"
-            self.findings.append(Finding("warning", "no-sections", text))
+            self._tell("warning", "no-sections", text)
         self._attribute(run, sections or (), segments, base)
 
     def _attribute(
         self, run: _Run, sections: Sequence[elf.Section], segments: Sequence[elf.Segment], base: int
     ) -> None:
-        for container in run.containers:
-            section = _holder(sections, container.offset - base)
+        sectioned = _holders(sections, [container.offset - base for container in run.containers])
+        for container, section in zip(run.containers, sectioned, strict=True):
             self.containers.append(replace(container, section=section.name if section else None))
         errors: list[Rejected] = []
         warnings: list[Rejected] = []
-        for reject in run.rejects:
-            section = _holder(sections, reject.offset - base)
-            segment = None if section or reject.header else _holder(segments, reject.offset - base)
-            if (section and section.executable) or (segment and segment.executable):
+        places = [reject.offset - base for reject in run.rejects]
+        found = zip(run.rejects, _holders(sections, places), _holders(segments, places), strict=True)
+        for reject, section, segment in found:
+            if section.executable if section else segment and segment.executable and not reject.header:
                 continue
             named = section is not None and section.name in _FATBIN_SECTIONS
             (errors if reject.header or named else warnings).append(reject)
@@ -191,39 +208,51 @@ class _Scanner:
         while stream.find_magic(stop):
             if stream.peek(len(ELF_MAGIC)) == ELF_MAGIC:
                 self._embedded(stop)
-                continue
-            found = read_container(stream, stop, self._inside)
-            if isinstance(found, Rejected):
-                if len(run.rejects) < _REJECTS_AT_MOST:
-                    run.rejects.append(found)
-                else:
-                    run.dropped += 1
-                continue
-            self._doubts(found)
-            if found.container.images or found.problems:
-                run.containers.append(found.container)
-            if len(run.containers) + len(self.containers) > _CONTAINERS_AT_MOST:
-                self._error(
-                    "unread", f"more than {_CONTAINERS_AT_MOST:,} containers: what follows was not read"
-                )
-                stream.skip(stream.size - stream.pos)
+            else:
+                self._container(run, stop)
+            many = len(run.containers) + len(self.containers)
+            if many > _CONTAINERS_AT_MOST or len(self.cubins) > _CONTAINERS_AT_MOST:
+                self._stop(f"more than {_CONTAINERS_AT_MOST:,} containers")
+            elif self._tries > _TRIES_AT_MOST:
+                self._stop(f"more than {_TRIES_AT_MOST:,} beginnings of device code without such code")
         return run
+
+    def _stop(self, why: str) -> None:
+        self._error("unread", f"{why}: what follows was not read")
+        self.stream.skip(self.stream.size - self.stream.pos)
+
+    def _container(self, run: _Run, stop: int) -> None:
+        found = read_container(self.stream, stop, self._inside)
+        if isinstance(found, Rejected):
+            self._tries += 1
+            if len(run.rejects) < _REJECTS_AT_MOST:
+                run.rejects.append(found)
+            else:
+                run.dropped += 1
+            return
+        self._doubts(found)
+        if found.container.images or found.problems:
+            run.containers.append(found.container)
+        else:
+            self._tries += 1
 
     def _doubts(self, found: Parsed) -> None:
         if not found.container.images and not found.problems:
-            self.findings.append(Finding("warning", "empty-container", "a container without any image"))
+            self._tell("warning", "empty-container", "a container without any image")
         for code, text in found.problems:
-            self.findings.append(Finding("error" if code == "unread" else "warning", code, text))
+            self._tell("error" if code == "unread" else "warning", code, text)
 
     def _embedded(self, stop: int) -> None:
         """Read the cubin that begins here in the middle of a file, if it is one."""
         stream = self.stream
         header = elf.read_header(stream.peek(min(elf.HEADER_SIZE, stop - stream.pos)))
         if header is None or header.machine != elf.EM_CUDA:
-            stream.skip(len(ELF_MAGIC))
+            self._tries += 1
+            stream.skip(len(ELF64_MAGIC))
             return
         size = header.end
         if size > stop - stream.pos:
+            self._tries += 1
             self._error("unread", f"a cubin at {stream.pos:#x} could not be read: it is cut off")
             stream.skip(elf.HEADER_SIZE)
             return
@@ -244,7 +273,7 @@ class _Scanner:
         else:
             self._error("unread", f"a cubin at {at:#x} could not be read: {image}")
 
-    def _report(self, rejects: Sequence[Rejected], level: str, dropped: int) -> None:
+    def _report(self, rejects: Sequence[Rejected], level: Level, dropped: int) -> None:
         if not rejects:
             return
         first = rejects[0]
@@ -255,14 +284,61 @@ class _Scanner:
             )
         else:
             text = f"the magic of a fatbin at {first.offset:#x}, but no fatbin ({first.reason}){more}"
-            self.findings.append(Finding("warning", "odd-magic", text))
+            self._tell("warning", "odd-magic", text)
 
     def _error(self, code: str, text: str) -> None:
-        self.findings.append(Finding("error", code, text))
+        self._tell("error", code, text)
+
+    def _tell(self, level: Level, code: str, text: str) -> None:
+        if len(self.findings) < _FINDINGS_AT_MOST:
+            self.findings.setdefault(Finding(level, code, text))
+        else:
+            self.findings.setdefault(Finding(level, code, "and more of the kind"))
 
 
-def _holder(places: Sequence[_Place], offset: int) -> _Place | None:
-    return next((place for place in places if place.start <= offset < place.stop), None)
+def _holders(places: Sequence[_Place], offsets: Sequence[int]) -> list[_Place | None]:
+    """Return for each of the offsets, which ascend, the first place that holds it.
+
+    An offset that is settled is stepped over from then on, so that places that all overlap cost no more.
+    """
+    found: list[_Place | None] = [None] * len(offsets)
+    onward = list(range(len(offsets) + 1))
+    for place in places:
+        at = _follow(onward, bisect_left(offsets, place.start))
+        while at < len(offsets) and offsets[at] < place.stop:
+            found[at] = place
+            onward[at] = at + 1
+            at = _follow(onward, at + 1)
+    return found
+
+
+def _follow(onward: list[int], at: int) -> int:
+    """Return the first that is not settled, from `at` on; shorten the way for whoever comes next."""
+    end = at
+    while onward[end] != end:
+        end = onward[end]
+    while onward[at] != end:
+        onward[at], at = end, onward[at]
+    return end
+
+
+class _Again:
+    """Opens a file anew to look up what has passed, as long as that stays in proportion."""
+
+    def __init__(self, opened: Callable[[], Stream], size: int) -> None:
+        self._opened = opened
+        self._left = _AGAIN * size
+
+    def read(self, start: int, length: int) -> bytes | None:
+        """Return the bytes [start, start + length), or None when they cannot be had."""
+        self._left -= start + length
+        if self._left < 0:
+            return None
+        again = self._opened()
+        if again.skip(start) != start:
+            return None
+        found = again.peek(length)
+        return found if len(found) == length else None
 
 
 class _Tables:
@@ -280,33 +356,28 @@ class _Tables:
             return
         length = min(max(self._header.section_count, 1) * elf.SECTION_SIZE, _TABLE_AT_MOST, self._size - at)
         start = max(self._base + at - _NAMES_BEFORE, stream.pos)
+        stream.forget()
         stream.remember(start, self._base + at + length)
 
-    def sections(self, stream: Stream, opened: Callable[[], Stream]) -> tuple[elf.Section, ...] | None:
+    def sections(self, stream: Stream, again: _Again) -> tuple[elf.Section, ...] | None:
         """Return the sections, or None when they cannot be had."""
         header = self._header
         if not header.sections_at:
             return None
         count = header.section_count
         if not count:
-            first = self._bytes(stream, opened, header.sections_at, elf.SECTION_SIZE)
+            first = self._bytes(stream, again, header.sections_at, elf.SECTION_SIZE)
             count = elf.section_count(first or b"")
-        table = self._bytes(stream, opened, header.sections_at, count * elf.SECTION_SIZE)
+        table = self._bytes(stream, again, header.sections_at, count * elf.SECTION_SIZE)
         place = elf.names_place(table, header) if table else None
         if not table or place is None:
             return None
-        names = self._bytes(stream, opened, place[0], place[1] - place[0])
+        names = self._bytes(stream, again, place[0], place[1] - place[0])
         return None if names is None else elf.read_sections(table, names)
 
-    def _bytes(self, stream: Stream, opened: Callable[[], Stream], at: int, length: int) -> bytes | None:
+    def _bytes(self, stream: Stream, again: _Again, at: int, length: int) -> bytes | None:
         if length > _TABLE_AT_MOST or at + length > self._size or at < 0:
             return None
         start = self._base + at
         kept = stream.recall(start, start + length)
-        if kept is not None:
-            return kept
-        again = opened()
-        if again.skip(start) != start:
-            return None
-        found = again.peek(length)
-        return found if len(found) == length else None
+        return again.read(start, length) if kept is None else kept

@@ -4,17 +4,31 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from orchestrator.audit.policy import Expectation
+from orchestrator.audit.policy import Exempt, Expectation
 from orchestrator.model.arch import image_names
 from orchestrator.plan.key import audit_key
 from orchestrator.store.manifest import Audit
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
     from pathlib import Path
 
     from orchestrator.audit.report import SpecReport
+    from orchestrator.model.recipe import ModulePolicy
     from orchestrator.plan.steps import KeyedStep
+
+
+def expectations(modules: Iterable[ModulePolicy]) -> tuple[Expectation, ...]:
+    """Return the policy of a recipe in the audit's terms."""
+    return tuple(
+        Expectation(
+            item.match,
+            item.expect,
+            item.reason,
+            tuple(Exempt(exempt.kernels, exempt.reason) for exempt in item.exceptions),
+        )
+        for item in modules
+    )
 
 
 def key_of(step: KeyedStep, wheels: Sequence[str]) -> str:
@@ -30,7 +44,7 @@ def audit(step: KeyedStep, wheels: Sequence[Path], digests: Sequence[str]) -> tu
     from orchestrator.audit.question import Question
     from orchestrator.inspect.wheel import audit_wheels
 
-    policy = tuple(Expectation(item.match, item.expect, item.reason) for item in step.view.modules)
+    policy = expectations(step.view.modules)
     # What an entry asks nvcc for is what its wheels should hold, and nothing else.
     requested = frozenset(image_names(step.entries) if step.arch else ())
     question = Question(devices=tuple(step.devices), policy=policy, requested=requested)

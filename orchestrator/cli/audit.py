@@ -1,77 +1,138 @@
-"""`sparkbuild audit SPEC...`: read which GPUs a wheel, folder or file holds machine code for."""
+"""`sparkbuild audit SPEC...`: read which GPUs wheels, folders, files, environments hold code for."""
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from orchestrator.cli.options import json_option
+from orchestrator.cli.options import json_option, lines
 
 if TYPE_CHECKING:
-    from orchestrator.model.arch import Device
+    from orchestrator.audit.report import AuditReport
+    from orchestrator.inspect.call import Answer
 
 
 @click.command("audit")
 @click.argument("specs", metavar="SPEC...", nargs=-1)
 @click.option("--arch", metavar="LIST", help="What it should serve, such as 12.1a (DGX Spark).")
 @click.option("--device", metavar="CC", help="The device to be served, such as 12.1; else those in --arch.")
+@click.option(
+    "--env",
+    is_flag=False,
+    flag_value="",
+    metavar="[PYTHON]",
+    help="Audit what is installed for an interpreter or venv; without a value the active one.",
+)
+@click.option("--platform", metavar="TAG", help="Of name==version: manylinux_2_28_aarch64, linux-aarch64...")
+@click.option("--python", metavar="V", help="Of name==version: a Python version such as 3.12.")
+@click.option("--recipe", metavar="NAME", help="Judge one wheel by the policy of a recipe.")
+@click.option(
+    "--driver", metavar="V", help="580 or 13.0: PTX that needs a newer driver does not count as a fallback."
+)
+@click.option("--torch", metavar="PLACE", help="Wheel or folder of the torch that it will run with.")
+@click.option("--against", "old", metavar="OLD", help="Say what is lost and gained since another SPEC.")
+@click.option(
+    "--deep", is_flag=True, help="Read every kernel: which are missing, which do no work; and RECORD."
+)
+@click.option("--verbose", "-v", is_flag=True, help="Name the containers that fall short by their kernels.")
+@click.option(
+    "--html",
+    metavar="FILE",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Also write a page that can be sent to somebody.",
+)
 @json_option
-def command(specs: tuple[str, ...], arch: str | None, device: str | None, *, as_json: bool) -> None:
-    """Read which GPUs wheels, folders or single files hold machine code for.
+@click.pass_context
+def command(
+    ctx: click.Context,
+    /,
+    *,
+    verbose: bool,
+    html: Path | None,
+    as_json: bool,
+    **asked: str | bool | tuple[str, ...] | None,
+) -> None:
+    """Read which GPUs wheels, folders, files or environments hold machine code for.
 
-    Only headers are read: no GPU, no CUDA toolkit, nothing is unpacked. Fails (3) when something that is
-    device code has no SASS that loads on the device.
+    SPEC is a wheel, a folder, a .so, .o, .a, .cubin or .fatbin file, or name==version of the package index.
+    No GPU and no CUDA toolkit is needed. Fails (3) when device code has no SASS that loads on the device.
     """
-    from orchestrator.audit.question import Question
-    from orchestrator.audit.report import AuditReport, SpecReport
-    from orchestrator.audit.summary import lines
-    from orchestrator.errors import AuditFailedError, SpecError, UsageError
-    from orchestrator.inspect.specs import audit_spec
+    from orchestrator.build.interrupt import interruptible
+    from orchestrator.inspect.call import AuditAsk, audit_call
 
-    if not all(specs):
-        raise UsageError("a SPEC is empty", hint="name a wheel, folder or file; is a variable unset?")
-    if not specs:
-        raise UsageError(
-            "nothing to audit", hint="name wheels, folders or files: sparkbuild audit X.whl --arch 12.1a"
-        )
-    devices = _devices(arch, device)
-    question = Question(devices=devices)
-    reports: list[SpecReport] = []
-    unread: list[SpecError] = []
-    for spec in specs:
-        try:
-            reports.append(audit_spec(spec, question))
-        except SpecError as error:
-            unread.append(error)
-            reports.append(SpecReport(spec, error=error.message))
-    report = AuditReport(devices, tuple(reports))
+    folders = ctx.find_root().params.get("recipes", ())
+    ask = AuditAsk(names=verbose, recipe_folders=folders, **asked)  # type: ignore[arg-type]  # as click makes them
+    emit = lines()
+    try:
+        with interruptible():
+            answer = audit_call(ask, emit)
+    finally:
+        emit.close()
+    if html is not None:
+        _write_page(html, answer.report)
     if as_json:
         import json
 
-        click.echo(json.dumps(report.to_json(), indent=2))
-    elif len(reports) > len(unread) or len(reports) > 1:
-        click.echo("\n\n".join("\n".join(lines(spec)) for spec in reports))
-    if len(unread) == 1 and all(spec.verdict == "pass" or spec.error for spec in reports):
+        click.echo(json.dumps(answer.report.to_json(), indent=2))
+    elif len(answer.report.specs) > len(answer.unread) or len(answer.report.specs) > 1:
+        _show(answer.report, verbose=verbose)
+    _fail(answer)
+
+
+def _show(report: AuditReport, *, verbose: bool) -> None:
+    import sys
+
+    from orchestrator.report.audit_text import audit_text, width_of
+    from orchestrator.report.tables import console
+
+    out = console()
+    for line in audit_text(report, width=width_of(sys.stdout), verbose=verbose, recipes=_recipes()):
+        out.print(line, soft_wrap=True)
+
+
+def _write_page(path: Path, report: AuditReport) -> None:
+    from datetime import UTC, datetime
+    from importlib.metadata import version
+
+    from orchestrator.errors import UsageError
+    from orchestrator.report.audit_html import audit_html
+
+    page = audit_html(report, when=datetime.now(UTC), version=version("sparkbuild"), recipes=_recipes())
+    try:
+        path.write_text(page, encoding="utf-8")
+    except OSError as error:
+        hint = "name a file in a folder that exists and can be written"
+        raise UsageError(f"{error.strerror or error}", where=str(path), hint=hint) from error
+
+
+def _recipes() -> dict[str, str]:
+    """Return distribution -> recipe, for advice; none when recipes cannot be read: the audit still stands."""
+    from orchestrator.errors import SparkbuildError
+    from orchestrator.model.catalog import Catalog
+
+    try:
+        catalog = Catalog.default(click.get_current_context().find_root().params.get("recipes", ()))
+        return {
+            recipe.wheel_name: name
+            for name, recipe in catalog.recipes(catalog.names()).items()
+            if recipe.build
+        }
+    except SparkbuildError:
+        return {}
+
+
+def _fail(answer: Answer) -> None:
+    from orchestrator.errors import AuditFailedError
+
+    report, unread = answer.report, answer.unread
+    if len(unread) == 1 and all(spec.verdict == "pass" or spec.error for spec in report.specs):
         raise unread[0]
     if report.failed:
-        failed = sum(spec.verdict == "fail" for spec in reports)
-        who = f"{failed} of {len(reports)} fail" if len(reports) > 1 else f"{specs[0]} fails"
+        failed = [spec.spec for spec in report.specs if spec.verdict == "fail"]
+        who = f"{len(failed)} of {len(report.specs)} fail" if len(report.specs) > 1 else f"{failed[0]} fails"
         raise AuditFailedError(
-            f"{who} the audit for {', '.join(map(str, devices))}",
+            f"{who} the audit for {', '.join(map(str, report.devices))}",
             hint="each line marked error says what is missing; build for the device, or take another wheel",
         )
-
-
-def _devices(arch: str | None, device: str | None) -> tuple[Device, ...]:
-    from orchestrator.errors import UsageError
-    from orchestrator.model.arch import Device, devices_served, parse_request
-
-    served = None if device is None else Device.parse(device)
-    if arch is not None:
-        return devices_served(parse_request(arch, served), served)
-    if served is None:
-        raise UsageError(
-            "--arch is missing", hint="name what it should serve, such as --arch 12.1a for a DGX Spark"
-        )
-    return (served,)

@@ -6,10 +6,9 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from orchestrator.audit.facts import FileFacts
 from orchestrator.audit.findings import Finding
 from orchestrator.audit.report import judge_spec
-from orchestrator.audit.scan import HEAD, recognize, scan
+from orchestrator.audit.scan import scan
 from orchestrator.inspect.zipped import Damage, WheelFile
 
 if TYPE_CHECKING:
@@ -17,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
+    from orchestrator.audit.facts import FileFacts
     from orchestrator.audit.question import Question
     from orchestrator.audit.report import SpecReport
 
@@ -62,14 +62,10 @@ def read_wheels(
 
 def _member(wheel: WheelFile, info: zipfile.ZipInfo, *, inside: bool) -> FileFacts | None:
     """Return the facts of one member, or None when it is of no interest."""
-    early = Damage()
-    head = wheel.head(info, early, HEAD)
-    if early.text:
-        return FileFacts(info.filename, "other", findings=(_damaged(early),))
-    if recognize(head) == "other":
-        return None
     damage = Damage()
     facts = scan(info.filename, partial(wheel.stream, info, damage), inside=inside)
+    if facts.kind == "other" and not damage.text:
+        return None
     if not damage.text:
         return facts
     return replace(facts, findings=(*facts.findings, _damaged(damage)))

@@ -13,7 +13,7 @@ from orchestrator.model.platform import PLATFORMS
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
 
-    from orchestrator.model.recipe import Build, Needs, PatchRef, Recipe, Source, Variant, When
+    from orchestrator.model.recipe import Build, ModulePolicy, Needs, PatchRef, Recipe, Source, Variant, When
     from orchestrator.model.stack import Component, Stack, Toolkit
     from orchestrator.model.yamltext import Steps
 
@@ -70,7 +70,23 @@ def _recipe(recipe: Recipe, file_name: str) -> Iterator[Problem]:
         if policy.expect in {"jit", "not-applicable"} and not policy.reason:
             expected = f"one, since {policy.expect} is an exception"
             yield Problem((*steps, "reason"), "no reason", expected, key=True)
+        yield from _exceptions(policy, steps)
         yield from _when(policy.when, steps)
+
+
+def _exceptions(policy: ModulePolicy, steps: Steps) -> Iterator[Problem]:
+    if policy.exceptions and policy.expect not in {"native", "jit"}:
+        found = f"exceptions from `expect: {policy.expect}`"
+        yield Problem((*steps, "except"), found, "them with native or jit only", key=True)
+    for index, exempt in enumerate(policy.exceptions):
+        at = (*steps, "except", index)
+        if not exempt.kernels.strip("*?"):
+            expected = "a glob with a part of a name, since this one excuses every kernel"
+            yield Problem((*at, "kernels"), shown(exempt.kernels), expected)
+        yield from check.glob(exempt.kernels, (*at, "kernels"))
+        if not exempt.reason.strip():
+            yield Problem((*at, "reason"), shown(exempt.reason), "why these kernels may fall short")
+        yield from _when(exempt.when, at)
 
 
 def _source(name: str, source: Source) -> Iterator[Problem]:

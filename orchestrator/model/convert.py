@@ -222,6 +222,7 @@ def _struct(info: inspect.StructType, spellings: Mapping[tuple[type, str], Conve
         field.encode_name: spellings.get((cls, field.name)) or _for_type(field.type, spellings)
         for field in info.fields
     }
+    names = {field.encode_name: field.name for field in info.fields}
     required = tuple(field.encode_name for field in info.fields if field.required)
 
     def convert(tree: Tree, steps: Steps, problems: list[Problem]) -> Any:
@@ -237,8 +238,8 @@ def _struct(info: inspect.StructType, spellings: Mapping[tuple[type, str], Conve
                     Problem((*steps, key), "an unknown field", f"one of {', '.join(fields)}", guess, key=True)
                 )
             else:
-                values[key] = each(value, (*steps, key), problems)
-        missing = [name for name in required if name not in values]
+                values[names[key]] = each(value, (*steps, key), problems)
+        missing = [name for name in required if names[name] not in values]
         problems.extend(
             Problem((*steps, name), "no such field", "it, since it is required", key=True) for name in missing
         )

@@ -100,6 +100,16 @@ class Build(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
     variants: tuple[Variant, ...] = ()
 
 
+class KernelException(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Kernels that may fall short of what is expected of their module."""
+
+    kernels: str
+    """Glob on a kernel's whole name, demangled or mangled: `*` is any text."""
+    reason: str
+    """Why that is right; it is shown with the audit."""
+    when: When | None = None
+
+
 class ModulePolicy(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """What files that match must be, for the requested arch."""
 
@@ -107,6 +117,8 @@ class ModulePolicy(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
     """Glob on the path inside the wheel."""
     expect: Expectation
     reason: str | None = None
+    exceptions: tuple[KernelException, ...] = msgspec.field(default=(), name="except")
+    """`except` in YAML. A container is excused when all its kernels fit these."""
     when: When | None = None
 
 

@@ -95,7 +95,13 @@ def resolved(recipe: Recipe, *, version: str, arches: tuple[str, ...], platform:
         patches=patches,
         needs=recipe.needs,
         build=_merged(build, version=version, arches=arches, platform=platform),
-        modules=tuple(policy for policy in recipe.modules if kept(policy.when)),
+        modules=tuple(
+            msgspec.structs.replace(
+                policy, exceptions=tuple(exempt for exempt in policy.exceptions if kept(exempt.when))
+            )
+            for policy in recipe.modules
+            if kept(policy.when)
+        ),
         arch_env=recipe.arch.env,
     )
 

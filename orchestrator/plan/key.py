@@ -122,11 +122,12 @@ def audit_key(
 
     Args:
         wheels: sha256 of every wheel of the artifact.
-        policy: what is expected of each module; reasons do not count.
+        policy: what is expected of each module, in its order: of several that match, the first holds;
+            reasons do not count.
         devices: the devices to be served, such as `12.1`.
         arch: the effective arches; images for others are reported.
     """
-    rules = sorted([item.match, item.expect] for item in policy)
+    rules = [[item.match, item.expect, [exempt.kernels for exempt in item.exceptions]] for item in policy]
     return digest([AUDIT_NUMBER, sorted(wheels), rules, sorted(devices), arch])
 
 

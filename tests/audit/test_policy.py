@@ -69,7 +69,7 @@ def test_not_native_says_how_many_fall_short_and_what_they_hold() -> None:
     assert finding.code == "not-native"
     assert finding.text == (
         "none of 2 containers has SASS for 12.1 (2 run by JIT, 0 not at all); "
-        "they hold compute_80 (2), sm_120a (2)"
+        "they hold compute_80 (2), sm_120a (2); sm_120a loads on 12.0 only: build for 12.0f or 12.1a"
     )
 
 
@@ -152,11 +152,42 @@ def test_what_was_not_asked_for_and_what_is_missing() -> None:
     policy = [Expectation("pkg/*.so", "native")]
     report = judged([NATIVE], policy, requested=frozenset(["sm_121a"]))
     assert told(report) == [("pkg/native.so", "extra-arch")]
-    assert "sm_90a (2)" in report.modules[0].findings[0].text
+    assert report.modules[0].findings[0].text == ("2 of 2 containers hold what was not asked for: sm_90a (2)")
     assert not report.failed
     report = judged([FAMILY], policy, requested=frozenset(["sm_121a", "sm_80", "sm_120f"]))
     assert told(report) == [("", "arch-not-found")]
     assert not report.failed
+
+
+def test_both_what_is_missing_and_what_nobody_asked_for_are_shown_with_how_many_containers_it_took() -> None:
+    wasted = container(entry(2, 120), entry(2, 90)) + container(entry(2, 120))
+    report = judged(
+        [scanned(wasted, "a.so")], [Expectation("a.so", "native")], requested=frozenset(["sm_120", "sm_121a"])
+    )
+    assert told(report) == [("", "arch-not-found"), ("a.so", "extra-arch")]
+    assert report.findings[0].text == "asked for, and in no module: sm_121a"
+    assert report.modules[0].findings[0].text == ("1 of 2 containers hold what was not asked for: sm_90 (1)")
+
+
+def test_cubins_that_nobody_asked_for() -> None:
+    policy = [Expectation("pkg/*.cubin", "not-applicable")]
+    report = judged([CUBIN], policy, requested=frozenset(["sm_121a"]))
+    assert told(report) == [("", "extra-arch"), ("", "arch-not-found")]
+    assert report.findings[0].text == ("1 of 1 cubins outside containers were not asked for: sm_100f (1)")
+    assert told(judged([CUBIN], policy, requested=frozenset(["sm_100f"]))) == []
+
+
+def test_a_host_file_that_the_policy_lists_and_the_wheel_lacks() -> None:
+    policy = [Expectation("pkg/native.so", "native"), Expectation("pkg/table.json", "host")]
+    assert told(judged([NATIVE], policy)) == [("", "missing-module")]
+    assert told(judged([NATIVE], policy, files=["pkg/table.json"])) == []
+
+
+def test_a_cubin_for_one_other_chip_is_told_why() -> None:
+    report = judged([scanned(data("120a.cubin"), "k.cubin")], None)
+    assert report.findings[0].text.endswith(
+        "the first is k.cubin; sm_120a loads on 12.0 only: build for 12.0f or 12.1a"
+    )
 
 
 def test_bare_cubins_with_a_policy() -> None:

@@ -1,18 +1,17 @@
-"""The audit as JSON and as lines."""
+"""The audit as a value and as JSON."""
 
 from __future__ import annotations
 
 import json
 import subprocess
 import sys
+from dataclasses import replace
 
 from devicefiles import data, scanned
+from kernelfiles import unpacked
 
-from orchestrator.audit.findings import Finding
-from orchestrator.audit.policy import Expectation
 from orchestrator.audit.question import Question
-from orchestrator.audit.report import AuditReport, SpecReport, judge_spec
-from orchestrator.audit.summary import headline, lines
+from orchestrator.audit.report import AuditedFile, AuditReport, SpecReport, judge_spec
 from orchestrator.model.archvalues import Device
 
 SPARK, HOPPER = Device(12, 1), Device(9, 0)
@@ -44,6 +43,10 @@ def test_json_is_the_contract() -> None:
                         "relocatable": {"ptx:120f": 1, "sass:120f": 1},
                         "cubins": {},
                         "expected": None,
+                        "served": {"compatible": {"sm_120f": 1}},
+                        "short": [],
+                        "kernels": None,
+                        "reasons": [],
                         "findings": [],
                     }
                 ],
@@ -73,59 +76,33 @@ def test_one_that_could_not_be_read() -> None:
     spec = SpecReport("gone.whl", error="there is no such file")
     assert spec.verdict == "fail"
     assert spec.to_json()["error"] == "there is no such file"
-    assert list(lines(spec)) == ["FAIL  gone.whl", "      there is no such file"]
 
 
-def test_lines_fit_80_columns_and_begin_with_the_verdict() -> None:
-    facts = [LINKED, WRONG, CUBIN, HOST]
-    spec = judge_spec("x.whl", facts, Question(devices=(SPARK,)), files=[])
-    shown = list(lines(spec))
-    assert shown[0] == "FAIL  x.whl"
-    assert all(len(line) <= 80 for line in shown if "deep/deep" not in line)
-    assert any("to be linked first: ptx:120f (1), sass:120f (1)" in line for line in shown)
-    assert "  1 more module holds no device code" in shown
-
-
-def test_headlines() -> None:
-    def line(
-        *files: str, policy: list[Expectation] | None = None, findings: list[Finding] | None = None
-    ) -> str:
-        facts = [scanned(data(name), name) for name in files]
-        spec = judge_spec(
-            "x",
-            facts,
-            Question(devices=(SPARK,), policy=tuple(policy) if policy else None),
-            files=files,
-            findings=findings or [],
-        )
-        return headline(spec.devices[0])
-
-    assert line() == "no device code"
-    assert line("magic.so") == "no device code"
-    assert (
-        line("native.so", "family.so") == "machine code for 12.1 in 4 of 4 containers (2 exact, 2 compatible)"
+def test_what_falls_short_is_in_the_json() -> None:
+    facts = unpacked("wrong.so")
+    question = Question(devices=(SPARK,), names=True)
+    spec = replace(
+        judge_spec("x.whl", [facts], question, files=[]), files=(AuditedFile("x.whl", 9, "0" * 64),)
     )
-    assert line("wrong.so") == "machine code for 12.1 in 0 of 2 containers (2 only by JIT)"
-    assert line("100f.cubin") == "machine code for 12.1 in 0 of 1 cubins (1 not at all)"
-    assert "(2 exact, 1 not at all)" in line("native.so", "100f.cubin")
-    excused = line("wrong.so", policy=[Expectation("*", "not-applicable")])
-    assert excused.endswith("(2 only by JIT, 2 excused by the policy)")
-    assert line("native.so", findings=[Finding("error", "x", "two members share bytes")]).endswith(
-        "(2 exact), but two members share bytes"
-    )
-
-
-def test_names_cannot_steer_the_terminal() -> None:
-    facts = scanned(data("wrong.so"), "a\x1b[2Jb\n\udcff.so")
-    text = "\n".join(lines(judge_spec("\x1b[31m.whl", [facts], Question(devices=(SPARK,)), files=[])))
-    assert "\x1b" not in text
-    assert "a?[2Jb??.so" in text
-    text.encode()
+    found = spec.to_json()
+    assert found["files"] == [{"name": "x.whl", "size": 9, "sha256": "0" * 64}]
+    (module,) = found["modules"]
+    assert module["served"] == {"jit": {"compute_80": 2}}
+    assert module["short"][0] == {
+        "offset": facts.containers[0].offset,
+        "coverage": "jit",
+        "arches": ["sm_120a", "compute_80"],
+        "runs": "compute_80",
+        "needs_ptx_isa": None,
+        "kernels": ["add"],
+    }
+    assert (module["kernels"]["total"], module["kernels"]["hollow"]) == (2, None)
+    assert module["reasons"] == ["sm_120a loads on 12.0 only: build for 12.0f or 12.1a"]
 
 
 def test_the_audit_needs_the_standard_library_only() -> None:
     code = (
-        "import sys, orchestrator.audit.report, orchestrator.audit.scan, orchestrator.audit.summary;"
+        "import sys, orchestrator.audit.report, orchestrator.audit.scan, orchestrator.audit.against;"
         "own = {m.split('.')[0] for m in sys.modules} - set(sys.stdlib_module_names);"
         "print(*sorted(m for m in own if not m.startswith('_')))"
     )

@@ -12,7 +12,7 @@ from wheelhouse import make_wheel
 
 from orchestrator.build import verdict
 from orchestrator.model.arch import parse_request
-from orchestrator.model.recipe import ModulePolicy
+from orchestrator.model.recipe import KernelException, ModulePolicy
 from orchestrator.plan.planner import keyed_steps
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ def test_what_nobody_asked_for_is_a_warning(wheel: Path) -> None:
     audit, report = verdict.audit(step(), [wheel], ["digest"])
     assert (audit.verdict, audit.coverage) == ("pass", "sm_121a, sm_90a 2/2")
     (warning,) = verdict.warnings(report)
-    assert warning == "kernels/_C.so: holds what was not asked for: sm_90a (2)"
+    assert warning == "kernels/_C.so: 2 of 2 containers hold what was not asked for: sm_90a (2)"
 
 
 def test_what_it_lacks_is_one_line_each(tmp_path: Path) -> None:
@@ -71,6 +71,19 @@ def test_a_pattern_may_match_in_any_wheel_of_an_artifact(wheel: Path, tmp_path: 
     )
     assert verdict.audit(step("12.1a", *policy), [wheel, shim], ["a", "b"])[0].verdict == "pass"
     assert verdict.audit(step("12.1a", *policy), [wheel], ["a"])[0].verdict == "fail"
+
+
+def test_an_exception_of_the_recipe_excuses_and_changes_the_audit_key_only(tmp_path: Path) -> None:
+    wheel = wheel_of(tmp_path, "wrong.so")
+    exceptions = tuple(KernelException(kernels=each, reason="for another chip") for each in ("add", "sc?le"))
+    entry = ModulePolicy(match="kernels/*.so", expect="native")
+    strict, mild = step("12.1a", entry), step("12.1a", msgspec.structs.replace(entry, exceptions=exceptions))
+    assert strict.key == mild.key
+    assert verdict.key_of(strict, ["a"]) != verdict.key_of(mild, ["a"])
+    assert verdict.audit(strict, [wheel], ["a"])[0].verdict == "fail"
+    audit, report = verdict.audit(mild, [wheel], ["a"])
+    assert audit.verdict == "pass", verdict.problems(report)
+    assert report.devices[0].modules[0].excepted == 2
 
 
 def test_host_only(tmp_path: Path) -> None:

@@ -49,6 +49,11 @@ def modules(match: str) -> dict[str, Any]:
     return recipe(modules=[{"match": match, "expect": "native"}])
 
 
+def excepting(kernels: str) -> dict[str, Any]:
+    exempt = {"kernels": kernels, "reason": "r"}
+    return recipe(modules=[{"match": "a.so", "expect": "native", "except": [exempt]}])
+
+
 def write(tmp_path: Path, tree: dict[str, Any], name: str = "vec") -> Path:
     """Write a tree as JSON, all of whose escapes YAML knows too."""
     path = tmp_path / f"{name}.yaml"
@@ -124,6 +129,7 @@ WRONG: list[tuple[str, dict[str, Any]]] = [
         ]
     ),
     *(("modules[0].match", modules(word)) for word in [*PATHS, *SETS, ".", "./"]),
+    *(("modules[0].except[0].kernels", excepting(word)) for word in [*SETS, "", "*", "a\0b"]),
     *(
         ("build.memory_per_unit", build(memory_per_unit=word))
         for word in [

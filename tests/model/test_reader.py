@@ -9,7 +9,7 @@ import pytest
 from orchestrator.errors import LockError, RecipeError
 from orchestrator.model.lock import Lock, LockedComponent, LockedFile, LockedSource, lock_bytes
 from orchestrator.model.reader import load_lock, load_recipe, load_stack
-from orchestrator.model.recipe import PatchRef, Recipe
+from orchestrator.model.recipe import KernelException, PatchRef, Recipe, When
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -44,6 +44,10 @@ build:
 modules:
   - {match: "vec*.so", expect: native}
   - {match: "old.so", expect: jit, reason: old kernels only}
+  - match: "guarded.so"
+    expect: "native"
+    except:
+      - {kernels: "*enable_sm89*", reason: guarded to sm_89, when: {version: ">=0.32"}}
 """
 
 
@@ -78,6 +82,11 @@ def test_a_full_recipe(tmp_path: Path) -> None:
     assert found.build.commands == (("{python}", "setup.py", "-o", "{out}"),)
     assert found.build.variants[0].when.arch == ("9.0a", "10.0f")
     assert found.needs.run == ("pytorch", "numpy")
+    assert found.modules[0].exceptions == ()
+    (exempt,) = found.modules[2].exceptions
+    assert exempt == KernelException(
+        kernels="*enable_sm89*", reason="guarded to sm_89", when=When(version=">=0.32")
+    )
 
 
 def test_the_least_recipe(tmp_path: Path) -> None:
@@ -149,6 +158,27 @@ def test_sizes(tmp_path: Path, written: str, size: int) -> None:
         ("4 GiB", "0", "20:20", ["a size"]),
         ("expect: native", "expect: nativ", "25:32", ["one of host, jit, native", "did you mean native?"]),
         (", reason: old kernels only", "", "26:5", ["modules[1].reason: found no reason", "exception"]),
+        ("    except:", "    exept:", "29:5", ["modules[2].exept", "unknown field", "did you mean except?"]),
+        ("    except:", "    exceptions:", "29:5", ["modules[2].exceptions: found an unknown field"]),
+        ("{kernels:", "{kernel:", "30:10", ["modules[2].except[0].kernel", "did you mean kernels?"]),
+        (", reason: guarded to sm_89", "", "30:9", ["modules[2].except[0].reason: found no such field"]),
+        ("guarded to sm_89", '""', "30:44", ["except[0].reason: found nothing, expected text"]),
+        ("guarded to sm_89", '" "', "30:44", ["except[0].reason: found ' '", "why these kernels"]),
+        ('"*enable_sm89*"', '""', "30:19", ["except[0].kernels: found nothing, expected text"]),
+        ('"*enable_sm89*"', '"*?"', "30:19", ["except[0].kernels: found '*?'", "excuses every kernel"]),
+        ('"*enable_sm89*"', '"a[z-b]"', "30:19", ["except[0].kernels", "a glob whose sets"]),
+        (
+            '{version: ">=0.32"}',
+            "{}",
+            "30:68",
+            ["modules[2].except[0].when: found no condition"],
+        ),
+        (
+            'expect: "native"',
+            "expect: host",
+            "29:5",
+            ["modules[2].except: found exceptions from `expect: host`", "native or jit only"],
+        ),
     ],
 )
 def test_each_mistake_is_placed_and_told(

@@ -50,6 +50,15 @@ def wrong_recipes() -> Iterator[dict[str, Any]]:
     yield {**good, "patches": [["a"]]}
     yield {**good, "build": {"memory_per_unit": "4 GB"}}
     yield {**good, "modules": [{"match": "*.so", "expect": "fast"}]}
+    exempt = {"kernels": "*sm89*", "reason": "guarded"}
+    entry = {"match": "*.so", "expect": "native"}
+    jsonschema.validate(
+        {**good, "modules": [{**entry, "except": [exempt]}]},
+        schema("recipe-1.json"),
+    )
+    yield {**good, "modules": [{**entry, "except": [{"kernels": "*sm89*"}]}]}
+    yield {**good, "modules": [{**entry, "except": [{**exempt, "module": "a.so"}]}]}
+    yield {**good, "modules": [{**entry, "exceptions": [exempt]}]}
     yield {**good, "sources": {"main": {"sdist": None}}}
     yield {**good, "sources": {"main": {"sdist": "a", "when": {"platform": "darwin"}}}}
 

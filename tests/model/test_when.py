@@ -8,6 +8,7 @@ from orchestrator.errors import RecipeError
 from orchestrator.model.recipe import (
     ArchUse,
     Build,
+    KernelException,
     ModulePolicy,
     PatchRef,
     Recipe,
@@ -110,6 +111,22 @@ def test_sources_patches_and_modules_follow_their_conditions() -> None:
     assert [patch.name for patch in new.patches] == ["0001-a", "0002-b", "0003-c"]
     assert [policy.match for policy in new.modules] == ["a.so", "b.so"]
     assert new.arch_env == {"LIST": "nvcc"}
+
+
+def test_exceptions_follow_their_conditions() -> None:
+    always = KernelException(kernels="*a*", reason="r")
+    hopper = KernelException(kernels="*b*", reason="r", when=When(arch=("9.0a",)))
+    old = KernelException(kernels="*c*", reason="r", when=When(version="<2"))
+    policy = ModulePolicy(match="a.so", expect="native", exceptions=(always, hopper, old))
+    recipe = made(modules=(policy,))
+
+    def kept(version: str, arch: str) -> list[KernelException]:
+        (found,) = resolved(recipe, version=version, arches=(arch,), platform=ARM).modules
+        return list(found.exceptions)
+
+    assert kept("1.0", "12.1a") == [always, old]
+    assert kept("2.0", "9.0a") == [always, hopper]
+    assert policy.exceptions == (always, hopper, old), "the recipe itself stays as it was"
 
 
 def test_a_patch_for_a_dropped_source_is_a_mistake() -> None:

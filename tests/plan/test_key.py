@@ -11,7 +11,7 @@ from samples import KERNELS, LOCK, MACHINE, STACK, locked_file, plan_inputs, sha
 
 from orchestrator.model.arch import parse_request
 from orchestrator.model.lock import LockedSource
-from orchestrator.model.recipe import ArchUse, ModulePolicy, PatchRef, Source, Variant, When
+from orchestrator.model.recipe import ArchUse, KernelException, ModulePolicy, PatchRef, Source, Variant, When
 from orchestrator.plan.key import audit_key, build_key, changed
 from orchestrator.plan.planner import PlanInputs, keyed_steps
 
@@ -178,6 +178,33 @@ def test_audit_key_follows_policy_wheel_device_and_arch_but_not_reasons() -> Non
         audit_key(["w"], policy, ["12.1"], "12.0f"),
     ]
     assert len({base, *others}) == 5
+
+
+def test_audit_key_follows_exceptions_but_not_their_reasons() -> None:
+    def key(*kernels: str, reason: str = "r") -> str:
+        exceptions = tuple(KernelException(kernels=each, reason=reason) for each in kernels)
+        policy = ModulePolicy(match="*.so", expect="native", exceptions=exceptions)
+        return audit_key(["w"], [policy], ["12.1"], "12.1a")
+
+    assert len({key(), key("*a*"), key("*b*"), key("*a*", "*b*")}) == 4
+    assert key("*a*", reason="another") == key("*a*")
+
+
+def test_audit_key_follows_the_order_of_the_policy_since_the_first_that_matches_holds() -> None:
+    some = ModulePolicy(match="a*.so", expect="native")
+    others = ModulePolicy(match="*.so", expect="host")
+    assert audit_key(["w"], [some, others], ["12.1"], "12.1a") != audit_key(
+        ["w"], [others, some], ["12.1"], "12.1a"
+    )
+
+
+def test_exceptions_never_move_the_build_key() -> None:
+    exempt = KernelException(kernels="*sm89*", reason="guarded")
+    assert KERNELS.modules
+    modules = tuple(msgspec.structs.replace(item, exceptions=(exempt,)) for item in KERNELS.modules)
+    changed_step = step(recipe(modules=modules))
+    assert changed_step.view.modules[0].exceptions == (exempt,)
+    assert changed_step.key == BASE.key
 
 
 def test_changes_read_well() -> None:

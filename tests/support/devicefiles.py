@@ -47,6 +47,13 @@ def scanned_in(content: bytes, cuts: list[int], path: str = "x.so") -> FileFacts
     return scan(path, opened)
 
 
+def kernels_of(content: bytes) -> list[dict[str, str | None]]:
+    """Return the kernels of each image of a file, in order: name, and what one without work comes to."""
+    facts = scan("x.so", lambda: MappedStream(content), inside=True)
+    codes = [*(code for box in facts.containers for code in box.codes), *facts.cubin_codes]
+    return [{kernel.name: kernel.hollow for kernel in code.kernels} for code in codes if code is not None]
+
+
 def entry(
     kind: int,
     sm: int,

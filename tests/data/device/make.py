@@ -32,11 +32,11 @@ def codes(*names: str) -> list[str]:
     return found
 
 
-def library(out: str, *names: str, flags: tuple[str, ...] = ()) -> None:
-    """Compile and link both units into a shared library without the CUDA runtime."""
+def library(out: str, *names: str, flags: tuple[str, ...] = (), units: tuple[Path, ...] = UNITS) -> None:
+    """Compile and link units into a shared library without the CUDA runtime."""
     with tempfile.TemporaryDirectory() as folder:
         objects = []
-        for unit in UNITS:
+        for unit in units:
             objects.append(Path(folder, unit.stem + ".o"))
             run("nvcc", "-c", *codes(*names), *flags, "-Xcompiler", "-fPIC", unit, "-o", objects[-1])
         run("gcc", "-shared", "-s", *objects, "-o", out)
@@ -80,6 +80,9 @@ def main() -> None:
     holds("wrong.so", 0, {"sm_120a": 2, "compute_80": 2}, jit=2)
     library("family.so", "80", "120f", flags=("--compress-mode=size",))
     holds("family.so", 0, {"sm_80": 2, "sm_120f": 2}, compatible=2)
+    for name, arches in (("hollow.so", ("90a", "121a")), ("hollow121.so", ("121a",))):
+        library(name, *arches, flags=("--compress-mode=size",), units=(Path("hollow.cu"),))
+        holds(name, 1, {f"sm_{arch}": 1 for arch in arches})
     run("nvcc", "-c", *codes("121a"), UNITS[1], "-o", "plain.o")
     holds("plain.o", 1, {"sm_121a": 1})
     run("nvcc", "-dc", "-Xcompiler", "-fPIC", *codes("120f", "c120f"), UNITS[0], "-o", "rdc.o")
