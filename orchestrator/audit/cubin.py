@@ -22,6 +22,7 @@ _FLAG_A_V7 = 0x800
 _FLAG_A_V8 = 0x8
 _FIRST_WITH_SUFFIX = 90
 _BODY_AT_MOST = 1 << 16
+_NAMESAKES_AT_MOST = 8
 _ATTR_ARCH_SPECIFIC = 9
 _COMMAND = re.compile(rb"-arch[ =](?:sm|compute)_(\d+)([af]?)\b")
 
@@ -55,13 +56,22 @@ def read_cubin(data: bytes) -> Image | str:
 
 
 def _body(data: bytes, table: bytes, names: bytes, name: bytes) -> bytes:
-    """Return the beginning of the section called `name`. Names may share their ends."""
-    if name not in names:
-        return b""
-    end = name + b"\0"
-    for at, kind, _, _, offset, size, *_ in elf.SECTION.iter_unpack(table):
-        if kind not in elf.EMPTY_TYPES and size and names.startswith(end, at):
-            return data[offset : offset + min(size, _BODY_AT_MOST)]
+    """Return the beginning of the section called `name`. Some wheels have 16,000 cubins.
+
+    Names may share their ends, so what is called so may stand anywhere in the names.
+    """
+    at = -1
+    for _ in range(_NAMESAKES_AT_MOST):
+        at = names.find(name + b"\0", at + 1)
+        if at < 0:
+            break
+        row, key = 0, at.to_bytes(4, "little")
+        while (row := table.find(key, row)) >= 0:
+            if not row % elf.SECTION_SIZE:
+                _, kind, _, _, offset, size, *_ = elf.SECTION.unpack_from(table, row)
+                if kind not in elf.EMPTY_TYPES and size:
+                    return data[offset : offset + min(size, _BODY_AT_MOST)]
+            row = (row // elf.SECTION_SIZE + 1) * elf.SECTION_SIZE
     return b""
 
 

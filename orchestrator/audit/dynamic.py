@@ -18,8 +18,9 @@ if TYPE_CHECKING:
 
     from orchestrator.audit.elf import ElfHeader
 
-FRONT_AT_MOST = 24 << 20
-"""Bytes at the front that are kept: GNU ld, gold and lld put symbols, names and hash there."""
+FRONT_AT_MOST = 8 << 20
+"""Bytes at the front that are kept: GNU ld, gold and lld put symbols, names and hash there. For more, the
+file is read again; the larger ones that are known have it at the end."""
 TAIL_AT_MOST = 16 << 20
 """Bytes kept of a segment that patchelf put at the end; the largest seen, in libtorch_cuda, has 4.6 MB."""
 _DYNAMIC_AT_MOST = 1 << 20

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Literal
 from orchestrator.model.archvalues import Arch, Suffix
 
 if TYPE_CHECKING:
+    from orchestrator.audit.dynamic import Linkage
     from orchestrator.audit.findings import Finding
 
 FileKind = Literal["elf", "archive", "fatbin", "cubin", "blob", "other"]
@@ -132,6 +133,10 @@ class FileFacts:
     cubin_codes: tuple[Code | None, ...] = ()
     """One a cubin when these were read."""
     findings: tuple[Finding, ...] = ()
+    machine: int = 0
+    """`e_machine` of an ELF for hosts; 0 of all else."""
+    linkage: Linkage | None = None
+    """What a library or program for the host says to the dynamic linker."""
 
     @property
     def has_device_code(self) -> bool:

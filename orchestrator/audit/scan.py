@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from orchestrator.audit import archive, elf
 from orchestrator.audit.cubin import read_cubin
+from orchestrator.audit.dynamic import read_linkage, wanted_ranges
 from orchestrator.audit.facts import Container, FileFacts, FileKind, Image
 from orchestrator.audit.fatbin import Parsed, Rejected, read_container
 from orchestrator.audit.findings import Finding
@@ -23,6 +24,7 @@ from orchestrator.audit.stream import ELF64_MAGIC, ELF_MAGIC, FATBIN_MAGIC
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from orchestrator.audit.dynamic import Linkage
     from orchestrator.audit.facts import Code
     from orchestrator.audit.findings import Level
     from orchestrator.audit.stream import Stream
@@ -69,7 +71,7 @@ def _plain(first: bytes) -> FileKind | None:
     return "other" if first.isascii() and b"\0" not in first else None
 
 
-def scan(path: str, opened: Callable[[], Stream], *, inside: bool = False) -> FileFacts:
+def scan(path: str, opened: Callable[[], Stream], *, inside: bool = False, linked: bool = False) -> FileFacts:
     """Read one file.
 
     Args:
@@ -77,12 +79,13 @@ def scan(path: str, opened: Callable[[], Stream], *, inside: bool = False) -> Fi
         opened: gives a fresh stream on the file; called again in the rare case that something must be
             looked up that has passed. Of a file of kind `other` no more is read than tells so.
         inside: also unpack the images, and list their kernels.
+        linked: also read what a library says to the dynamic linker.
     """
     stream = opened()
     kind = _plain(stream.peek(_FIRST)) or recognize(stream.peek(HEAD))
     if kind == "other":
         return FileFacts(path, kind)
-    scanner = _Scanner(stream, opened, Inside(stream.size) if inside else None)
+    scanner = _Scanner(stream, opened, Inside(stream.size) if inside else None, linked=linked)
     match kind:
         case "elf" | "cubin":
             scanner.scan_elf(stream.size)
@@ -98,6 +101,8 @@ def scan(path: str, opened: Callable[[], Stream], *, inside: bool = False) -> Fi
         tuple(scanner.cubins),
         tuple(scanner.cubin_codes),
         tuple(scanner.findings),
+        scanner.machine,
+        scanner.linkage,
     )
 
 
@@ -111,7 +116,9 @@ class _Run:
 
 
 class _Scanner:
-    def __init__(self, stream: Stream, opened: Callable[[], Stream], inside: Inside | None) -> None:
+    def __init__(
+        self, stream: Stream, opened: Callable[[], Stream], inside: Inside | None, *, linked: bool
+    ) -> None:
         self.stream = stream
         self.containers: list[Container] = []
         self.cubins: list[Image] = []
@@ -121,6 +128,9 @@ class _Scanner:
         self._opened = _Again(opened, stream.size)
         self._inside = inside
         self._tries = 0
+        self._linked = linked
+        self.machine = 0
+        self.linkage: Linkage | None = None
 
     def finish(self) -> None:
         """Check that as many bytes came as were declared; let a stream that checks its bytes do so."""
@@ -166,6 +176,8 @@ class _Scanner:
             self._cubin(stop - base)
             stream.skip(stop - stream.pos)
             return
+        if not base:
+            self.machine = header.machine
         size = stop - base
         ahead = min(header.segments_at + header.segment_count * elf.SEGMENT_SIZE, _SEGMENTS_AT_MOST, size)
         segments = elf.read_segments(stream.peek(ahead), header)
@@ -176,7 +188,14 @@ class _Scanner:
             self._error("truncated", f"an ELF is cut off: {needed - size:,} bytes are missing")
         tables = _Tables(header, base, size)
         tables.remember(stream)
+        head = b""
+        if self._linked and not base:
+            head = stream.peek(ahead)
+            for start, end in wanted_ranges(header, head):
+                stream.remember(start, end)
         run = self._search(stop)
+        if head:
+            self._link(header, head)
         if not run.containers and not run.rejects:
             return
         sections = tables.sections(stream, self._opened)
@@ -184,6 +203,19 @@ class _Scanner:
             text = "there is no readable table of sections: what must be linked first may count as loadable"
             self._tell("warning", "no-sections", text)
         self._attribute(run, sections or (), segments, base)
+
+    def _link(self, header: elf.ElfHeader, head: bytes) -> None:
+        """Read what the file says to the dynamic linker, from ranges that were kept."""
+
+        def read(at: int, size: int) -> bytes | None:
+            kept = self.stream.recall(at, at + size)
+            return self._opened.read(at, size) if kept is None else kept
+
+        found = read_linkage(header, head, read)
+        if isinstance(found, str):
+            self._tell("warning", "no-linkage", f"its dynamic section cannot be read: {found}")
+        else:
+            self.linkage = found
 
     def _attribute(
         self, run: _Run, sections: Sequence[elf.Section], segments: Sequence[elf.Segment], base: int

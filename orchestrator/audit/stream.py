@@ -53,7 +53,7 @@ class Stream(ABC):
         self.size = size
         """Bytes in all, as declared. What really comes may be less."""
         self.pos = 0
-        self._magics = (_Magic(FATBIN_MAGIC), _Magic(ELF64_MAGIC))
+        self._magics: tuple[_Magic, ...] = ()
         self._searched = 0
         """Where the block ends that the magics know."""
 
@@ -87,6 +87,8 @@ class Stream(ABC):
         Returns:
             Whether there is one at `pos`.
         """
+        if not self._magics:
+            self._magics = (_Magic(FATBIN_MAGIC), _Magic(ELF64_MAGIC))
         while self.pos < stop:
             buffer, index = self._window()
             base = self.pos - index

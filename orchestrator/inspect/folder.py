@@ -18,6 +18,8 @@ from orchestrator.inspect.wheel import read_wheels
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from orchestrator.audit.question import Question
+
 
 def walk(root: Path, findings: list[Finding]) -> Iterator[str]:
     """Yield the regular files below `root`, as paths relative to it. Links are not followed.
@@ -35,19 +37,19 @@ def walk(root: Path, findings: list[Finding]) -> Iterator[str]:
                 yield path.relative_to(root).as_posix()
 
 
-def read_found(path: Path, name: str, findings: list[Finding], *, inside: bool) -> list[FileFacts]:
+def read_found(path: Path, name: str, findings: list[Finding], question: Question) -> list[FileFacts]:
     """Return what a file of a folder holds; a wheel is looked into, and its members are named after it.
 
     Args:
         path: where it lies.
         name: how the facts call it.
         findings: gets what is wrong with a wheel as such.
-        inside: also unpack the images, and list their kernels.
+        question: what is asked.
     """
     if path.suffix != ".whl":
-        return [read_file(path, name, inside=inside)]
+        return [read_file(path, name, question)]
     try:
-        facts, _, told = read_wheels([path], inside=inside)
+        facts, _, told = read_wheels([path], question)
     except SpecError as error:
         findings.append(Finding("error", "unreadable", f"{name}: {error.message}"))
         return []
@@ -55,15 +57,22 @@ def read_found(path: Path, name: str, findings: list[Finding], *, inside: bool) 
     return [replace(found, path=f"{name}/{found.path}") for found in facts]
 
 
-def read_file(path: Path, name: str, *, inside: bool) -> FileFacts:
-    """Return what one file holds; one that cannot be read has a finding that says so."""
+def read_file(path: Path, name: str, question: Question, *, linked: bool = True) -> FileFacts:
+    """Return what one file holds; one that cannot be read has a finding that says so.
+
+    Args:
+        path: where it lies.
+        name: how the facts call it.
+        question: what is asked.
+        linked: also read what a library says to the dynamic linker.
+    """
     try:
         with path.open("rb") as file:
             size = os.fstat(file.fileno()).st_size
             if not size or recognize(file.read(HEAD)) == "other":
                 return FileFacts(name, "other")
             with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
-                return scan(name, lambda: MappedStream(data), inside=inside)
+                return scan(name, lambda: MappedStream(data), inside=question.inside, linked=linked)
     except OSError as error:
         text = f"the file cannot be read: {error.strerror or error}"
         return FileFacts(name, "other", findings=(Finding("error", "unreadable", text),))

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from orchestrator.audit.report import judge_spec
 from orchestrator.errors import SpecError
 from orchestrator.inspect.folder import read_file, read_found, walk
-from orchestrator.inspect.wheel import audit_wheels
+from orchestrator.inspect.misplaced import check_tree
+from orchestrator.inspect.torchexports import torch_exports
+from orchestrator.inspect.wheel import audit_wheels, linked_together
 from orchestrator.report.events import silent
 
 if TYPE_CHECKING:
@@ -64,17 +67,17 @@ def audit_spec(
     findings: list[Finding] = []
     if path.is_dir():
         files = sorted(walk(path, findings))
-        facts = [
-            found
-            for name in files
-            for found in read_found(path / name, name, findings, inside=question.inside)
-        ]
+        facts = [found for name in files for found in read_found(path / name, name, findings, question)]
     elif path.is_file():
-        files, facts = [path.name], [read_file(path, path.name, inside=question.inside)]
+        # alone it cannot be held against others, and half of the time would go into that
+        linked = question.torch is not None
+        files, facts = [path.name], [read_file(path, path.name, question, linked=linked)]
     else:
         raise SpecError(
             "it is neither a file nor a folder", where=spec, hint="name a wheel, a folder, or a file"
         )
+    if path.is_dir():
+        findings += check_tree(path)
     kept = [found for found in facts if found.kind != "other" or found.findings]
     if not kept and not findings:
         raise SpecError(
@@ -84,7 +87,7 @@ def audit_spec(
             where=spec,
             hint="name wheels, folders with them or with .so files, or a .so, .o, .a, .cubin or .fatbin file",
         )
-    return judge_spec(spec, kept, question, files=files, findings=findings)
+    return judge_spec(spec, linked_together(kept, question), question, files=files, findings=findings)
 
 
 def _exists(path: Path) -> bool:
@@ -108,7 +111,10 @@ def audit_environment(python: str | None, question: Question) -> tuple[SpecRepor
     from orchestrator.inspect.installed import distributions
 
     found = find_python(python)
-    reports = [_installed(one, question) for one in distributions(environment_of(found))]
+    environment = environment_of(found)
+    if question.torch is None and environment.torch is not None:
+        question = replace(question, torch=torch_exports(environment.torch))
+    reports = [_installed(one, question) for one in distributions(environment)]
     there = tuple(report for report in reports if report is not None)
     if not there:
         raise SpecError(
@@ -121,8 +127,9 @@ def audit_environment(python: str | None, question: Question) -> tuple[SpecRepor
 
 def _installed(one: Installed, question: Question) -> SpecReport | None:
     """Judge a distribution; None when its files only had the names of binaries."""
-    facts = [read_file(one.root / file, file, inside=question.inside) for file in one.files]
+    facts = [read_file(one.root / file, file, question) for file in one.files]
     kept = [found for found in facts if found.kind != "other" or found.findings]
     if not kept and not one.at_fault:
         return None
+    kept = linked_together(kept, question)
     return judge_spec(str(one), kept, question, files=one.files, findings=one.findings)

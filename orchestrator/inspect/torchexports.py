@@ -4,22 +4,22 @@ from __future__ import annotations
 
 import mmap
 import re
+from functools import partial
 from typing import TYPE_CHECKING
 
-from orchestrator.audit import elf
-from orchestrator.audit.dynamic import Linkage, read_linkage, wanted_ranges
-from orchestrator.audit.kept import Kept
+from orchestrator.audit.scan import scan
+from orchestrator.audit.stream import MappedStream
 from orchestrator.errors import SpecError
 from orchestrator.inspect.zipped import Damage, WheelFile
 
 if TYPE_CHECKING:
     import zipfile
-    from collections.abc import Iterable
     from pathlib import Path
 
+    from orchestrator.audit.dynamic import Linkage
+    from orchestrator.audit.facts import FileFacts
+
 _LIBRARY = re.compile(r"lib(?:torch|c10|shm|caffe2)\w*\.so")
-_HEAD = 1 << 16
-"""Bytes at the front of a library that hold its program headers."""
 _HINT = "name a torch wheel, the folder of an installed torch, or the site-packages that it lies in"
 
 
@@ -53,16 +53,8 @@ def _of_folder(folder: Path) -> list[Linkage]:
 
 def _of_file(path: Path) -> Linkage:
     try:
-        with (
-            path.open("rb") as file,
-            mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data,
-        ):
-            header = elf.read_header(data[: elf.HEADER_SIZE])
-            if header is None:
-                raise SpecError("it is no 64-bit library", where=str(path), hint=_HINT)
-            return _checked(
-                read_linkage(header, data[:_HEAD], lambda at, size: data[at : at + size]), str(path)
-            )
+        with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
+            return _checked(scan(path.name, lambda: MappedStream(data), linked=True), str(path))
     except (OSError, ValueError) as error:  # ValueError: an empty file cannot be mapped
         raise SpecError(f"it cannot be read: {error}", where=str(path), hint=_HINT) from error
 
@@ -79,25 +71,13 @@ def _of_wheel(path: Path) -> list[Linkage]:
 def _of_member(wheel: WheelFile, info: zipfile.ZipInfo) -> Linkage:
     where = f"{wheel.path}: {info.filename}"
     damage = Damage()
-    head = wheel.head(info, damage, _HEAD)
-    header = elf.read_header(head)
-    if damage.text or header is None:
-        raise SpecError(damage.text or "it is no 64-bit library", where=where, hint=_HINT)
-    kept = _passed(wheel.chunks(info, damage), wanted_ranges(header, head))
+    facts = scan(info.filename, partial(wheel.stream, info, damage), linked=True)
     if damage.text:
         raise SpecError(damage.text, where=where, hint="get the wheel again")
-    return _checked(read_linkage(header, head, kept.read), where)
+    return _checked(facts, where)
 
 
-def _passed(chunks: Iterable[bytes], ranges: Iterable[tuple[int, int]]) -> Kept:
-    kept, at = Kept(ranges), 0
-    for chunk in chunks:
-        kept.feed(at, chunk)
-        at += len(chunk)
-    return kept
-
-
-def _checked(linkage: Linkage | str | None, where: str) -> Linkage:
-    if isinstance(linkage, Linkage):
-        return linkage
-    raise SpecError(linkage or "it is not dynamic", where=where, hint=_HINT)
+def _checked(facts: FileFacts, where: str) -> Linkage:
+    if facts.linkage is not None:
+        return facts.linkage
+    raise SpecError("it is no library that can be read", where=where, hint=_HINT)

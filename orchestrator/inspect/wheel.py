@@ -6,14 +6,19 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
+from orchestrator.audit.claims import check_claim
 from orchestrator.audit.findings import Finding
-from orchestrator.audit.report import judge_spec
+from orchestrator.audit.linkage import check_linkage
+from orchestrator.audit.report import AuditedFile, judge_spec
 from orchestrator.audit.scan import scan
+from orchestrator.inspect.tags import check_glibc
+from orchestrator.inspect.wheelchecks import check_archive, tags_of
 from orchestrator.inspect.zipped import Damage, WheelFile
+from orchestrator.store.atomic import sha256_file
 
 if TYPE_CHECKING:
     import zipfile
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
     from orchestrator.audit.facts import FileFacts
@@ -32,18 +37,19 @@ def audit_wheels(paths: Sequence[Path], question: Question, *, spec: str) -> Spe
     Raises:
         SpecError: one is not there, or no complete zip archive.
     """
-    facts, files, findings = read_wheels(paths, inside=question.inside)
-    return judge_spec(spec, facts, question, files=files, findings=findings)
+    facts, files, findings = read_wheels(paths, question)
+    report = judge_spec(spec, facts, question, files=files, findings=findings)
+    return replace(report, files=tuple(_told(path, hashed=question.deep) for path in paths))
 
 
 def read_wheels(
-    paths: Sequence[Path], *, inside: bool = False
+    paths: Sequence[Path], question: Question
 ) -> tuple[list[FileFacts], list[str], list[Finding]]:
     """Return what members hold, the paths of all members, and what is wrong with the wheels as such.
 
     Args:
         paths: the wheels.
-        inside: also unpack the images, and list their kernels.
+        question: what is asked.
 
     Raises:
         SpecError: one is not there, or no complete zip archive.
@@ -53,17 +59,53 @@ def read_wheels(
     findings: list[Finding] = []
     for path in paths:
         with WheelFile(path) as wheel:
-            found = (_member(wheel, info, inside=inside) for info in wheel.members)
-            facts += [file for file in found if file is not None]
+            read = (_member(wheel, info, inside=question.inside) for info in wheel.members)
+            found = [file for file in read if file is not None]
             files += [info.filename for info in wheel.members]
+            machines = {file.path: file.machine for file in found if file.machine}
             findings += wheel.findings()
-    return facts, files, findings
+            findings += check_archive(wheel, machines, record=question.deep)
+        linked = {file.path: file.linkage for file in found if file.linkage is not None}
+        facts += _with_more(found, check_glibc(tags_of(path.name), linked))
+        if question.policy is None:
+            findings += _claims(path, found)
+    return linked_together(facts, question), files, findings
+
+
+def linked_together(facts: Sequence[FileFacts], question: Question) -> list[FileFacts]:
+    """Return facts with what is wrong with how the files are linked: with each other, torch, and CUDA."""
+    linked = {file.path: file.linkage for file in facts if file.linkage is not None}
+    found = check_linkage(linked, torch=question.torch, cuda_major=question.cuda_major)
+    return _with_more(facts, found)
+
+
+def _with_more(facts: Sequence[FileFacts], found: Mapping[str, Sequence[Finding]]) -> list[FileFacts]:
+    return [
+        replace(file, findings=(*file.findings, *found[file.path])) if file.path in found else file
+        for file in facts
+    ]
+
+
+def _claims(path: Path, facts: Sequence[FileFacts]) -> list[Finding]:
+    from packaging.utils import InvalidWheelFilename, parse_wheel_filename
+
+    try:
+        name, version, _, _ = parse_wheel_filename(path.name)
+    except InvalidWheelFilename:
+        return []
+    needed = {one for file in facts if file.linkage is not None for one in file.linkage.needed}
+    has_device_code = any(file.has_device_code for file in facts)
+    return check_claim(name, str(version), needed, has_device_code=has_device_code)
+
+
+def _told(path: Path, *, hashed: bool) -> AuditedFile:
+    return AuditedFile(path.name, path.stat().st_size, sha256_file(path) if hashed else None)
 
 
 def _member(wheel: WheelFile, info: zipfile.ZipInfo, *, inside: bool) -> FileFacts | None:
     """Return the facts of one member, or None when it is of no interest."""
     damage = Damage()
-    facts = scan(info.filename, partial(wheel.stream, info, damage), inside=inside)
+    facts = scan(info.filename, partial(wheel.stream, info, damage), inside=inside, linked=True)
     if facts.kind == "other" and not damage.text:
         return None
     if not damage.text:

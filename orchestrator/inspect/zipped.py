@@ -29,7 +29,7 @@ CHUNK = 1 << 18
 _COMPRESSED_CHUNK = 1 << 18
 _FRONT = 1 << 10
 """Bytes of a local header, and of what its member begins with, that are enough to tell most members."""
-_AHEAD = 1 << 16
+_AHEAD = 1 << 18
 """Bytes read there at once: most members are small, and lie behind each other."""
 _FIRST_CHUNK = 1024
 """Most members are text, which their first bytes tell."""

@@ -23,7 +23,7 @@ from solibs import TABLES, compiled, dynamic_elf, linkage_of, linked, segments
 
 from orchestrator.audit import elf
 from orchestrator.audit.dynamic import FRONT_AT_MOST, Linkage, read_linkage, wanted_ranges
-from orchestrator.audit.kept import Kept
+from orchestrator.audit.stream import ChunkStream
 
 NEEDED, HASH, STRTAB, SYMTAB, STRSZ = 1, 4, 5, 6, 10
 GNU_HASH, VERNEED, VERNEEDNUM = 0x6FFFFEF5, 0x6FFFFFFE, 0x6FFFFFFF
@@ -163,11 +163,15 @@ def test_kept_ranges_are_enough_and_chunks_do_not_matter(tmp_path: Path) -> None
     header = elf.read_header(data)
     assert header is not None
     for step in (1 << 20, 4099):
-        kept = Kept(wanted_ranges(header, data[:4096]))
-        for at in range(0, len(data), step):
-            kept.feed(at, data[at : at + step])
-        assert kept.done
-        assert read_linkage(header, data[:4096], kept.read) == linked(path)
+        stream = ChunkStream((data[at : at + step] for at in range(0, len(data), step)), len(data))
+        for start, stop in wanted_ranges(header, data[:4096]):
+            stream.remember(start, stop)
+        stream.skip(len(data))
+
+        def read(at: int, size: int, kept: ChunkStream = stream) -> bytes | None:
+            return kept.recall(at, at + size)
+
+        assert read_linkage(header, data[:4096], read) == linked(path)
 
 
 def test_ranges_as_patchelf_leaves_torch() -> None:
@@ -347,26 +351,6 @@ def test_damaged_libraries_never_break_the_reader(changes: list[tuple[int, int]]
 @given(st.integers(64, len(TINY)))
 def test_cut_off_libraries_never_break_the_reader(size: int) -> None:
     assert linkage_of(TINY[:size]) is None or isinstance(linkage_of(TINY[:size]), str | Linkage)
-
-
-@given(
-    st.lists(st.integers(0, 200), min_size=2, max_size=8, unique=True),
-    st.lists(st.integers(1, 60), min_size=1, max_size=30),
-)
-def test_kept_returns_what_passed(edges: list[int], steps: list[int]) -> None:
-    ordered = sorted(edges)[: len(edges) // 2 * 2]
-    ranges = list(zip(ordered[::2], ordered[1::2], strict=True))
-    data = bytes(range(200))
-    kept, at = Kept(ranges), 0
-    for step in steps:
-        kept.feed(at, data[at : at + step])
-        at = min(at + step, len(data))
-    for start, stop in ranges:
-        came = min(stop, at)
-        if came > start:
-            assert kept.read(start, came - start) == data[start:came]
-        assert kept.read(start, max(at, stop) - start + 1) is None
-    assert kept.done == all(stop <= at for _, stop in ranges)
 
 
 def test_torch_sized_tables_take_no_second() -> None:

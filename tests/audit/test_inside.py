@@ -22,7 +22,7 @@ def group(*places: tuple[int, int]) -> Payload:
 
 
 def names(codes: tuple[Code | None, ...]) -> list[list[str] | None]:
-    return [code and [kernel.name for kernel in code.kernels] for code in codes]
+    return [None if code is None else [kernel.name for kernel in code.kernels] for code in codes]
 
 
 def test_one_image() -> None:

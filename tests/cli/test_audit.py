@@ -42,7 +42,7 @@ def test_a_wheel_that_serves(wheel: str) -> None:
     assert shown[0].endswith(" on 12.1")
     assert shown[1].strip() == "all 2 containers hold machine code that 12.1 loads (2 exact)"
     assert "  native      2      0   0    0     2  pkg/native.so" in shown
-    assert shown[-1] == "  1 more module holds no device code"
+    assert "  1 more module holds no device code" in shown
 
 
 def test_json(wheel: str) -> None:

@@ -83,11 +83,16 @@ def test_cuobjdump_agrees(name: str, wheels_home: Home, tmp_path: Path) -> None:
     with zipfile.ZipFile(wheel) as archive:
         modules = [info for info in archive.namelist() if info.endswith(".so")]
         ours = {module["path"]: module for module in report["modules"]}
-        compared = 0
+        compared, refused = 0, set()
         for path in modules:
             theirs = listed(tool, Path(archive.extract(path, tmp_path)))
+            if theirs is None:
+                refused.add(path)
+                continue
             assert folded(ours[path]) == theirs, path
             compared += len(theirs)
+    # cuobjdump dies of one odd cubin in that library; the oracle has read it
+    assert refused <= {"bitsandbytes/libbitsandbytes_cuda121.so"}
     assert compared > 8
 
 
@@ -100,11 +105,13 @@ def extracted(home: Home, wheel: str, member: str, folder: Path) -> Path:
     return tool
 
 
-def listed(tool: Path, module: Path) -> Counter[str]:
-    """Return what cuobjdump lists: names of images, without the `f` that it shows for PTX only."""
+def listed(tool: Path, module: Path) -> Counter[str] | None:
+    """Return what cuobjdump lists, with `f` folded; None when it gives up."""
     found: Counter[str] = Counter()
     for option in ("-lelf", "-lptx"):
         shown = subprocess.run([tool, option, "-all", module], check=False, capture_output=True, text=True)
+        if "fatal" in shown.stderr:
+            return None
         found.update(re.findall(r"\.(sm_\d+[af]?)\.(?:cubin|ptx)$", shown.stdout, re.MULTILINE))
     return Counter({name.rstrip("f"): many for name, many in found.items()})
 
