@@ -193,7 +193,7 @@ class _Run:
         self.outcome.worked = True
         with timed(self.session, step.name, "audit again"):
             digests = [item.sha256 for item in artifact.manifest.files]
-            audit, report = verdict.audit(step.keyed, paths, digests)
+            audit, report = verdict.audit(step.keyed, paths, digests, torch=self._torch(step))
         for text in verdict.warnings(report):
             self.session.emit(Note("warning", text, step.name))
         store.update_audit(artifact.key, audit)
@@ -229,7 +229,7 @@ class _Run:
         built = stages.build(step, self.prepared, self.provided, trees, session, needed=needed)
         with timed(session, step.name, "audit"):
             digests = [sha256_file(wheel) for wheel in built.wheels]
-            audit, report = verdict.audit(keyed, built.wheels, digests)
+            audit, report = verdict.audit(keyed, built.wheels, digests, torch=self._torch(step))
         for text in verdict.warnings(report):
             session.emit(Note("warning", text, step.name))
         manifest = Manifest(
@@ -246,6 +246,13 @@ class _Run:
             stages.clear(work)
             self._reject(step, artifact, verdict.problems(report))
         return artifact
+
+    def _torch(self, step: Step) -> Path | None:
+        """Return the folder with the prebuilt torch that a step is built against, if its layers are here."""
+        layers = self.provided.layers.get(step.name, ())
+        return next(
+            (layer / "site" for layer in layers if (layer / "site/torch/lib/libc10.so").is_file()), None
+        )
 
     def _needed(self, need: str) -> list[Path]:
         """Return the verified wheels of a built component that another is built against; none of a prebuilt.

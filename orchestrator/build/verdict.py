@@ -36,18 +36,35 @@ def key_of(step: KeyedStep, wheels: Sequence[str]) -> str:
     return audit_key(wheels, step.view.modules, [str(device) for device in step.devices], step.arch)
 
 
-def audit(step: KeyedStep, wheels: Sequence[Path], digests: Sequence[str]) -> tuple[Audit, SpecReport]:
-    """Read the device code of a step's wheels and judge it; what fails is in the report's findings.
+def audit(
+    step: KeyedStep, wheels: Sequence[Path], digests: Sequence[str], *, torch: Path | None = None
+) -> tuple[Audit, SpecReport]:
+    """Read the wheels of a step to the last byte and judge them; what fails is in the report's findings.
 
     The wheels of one artifact are judged as one: a pattern may match in any of them.
+
+    Args:
+        step: what they were made by.
+        wheels: the wheels.
+        digests: sha256 of each.
+        torch: folder that holds the torch that they were built against, whose symbols they may use.
     """
     from orchestrator.audit.question import Question
+    from orchestrator.inspect.confirm import Disassembler
+    from orchestrator.inspect.torchexports import torch_exports
     from orchestrator.inspect.wheel import audit_wheels
 
     policy = expectations(step.view.modules)
     # What an entry asks nvcc for is what its wheels should hold, and nothing else.
     requested = frozenset(image_names(step.entries) if step.arch else ())
-    question = Question(devices=tuple(step.devices), policy=policy, requested=requested)
+    question = Question(
+        devices=tuple(step.devices),
+        policy=policy,
+        requested=requested,
+        deep=True,
+        torch=torch_exports(torch) if torch is not None else None,
+        confirm=Disassembler.find(),
+    )
     report = audit_wheels([wheel for wheel in wheels if wheel.suffix == ".whl"], question, spec=step.name)
     return Audit(key=key_of(step, digests), verdict=report.verdict, coverage=coverage_line(report)), report
 
