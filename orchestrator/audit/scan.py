@@ -8,9 +8,8 @@ finding, unless it lies in an executable section.
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 from orchestrator.audit import archive, elf
 from orchestrator.audit.cubin import read_cubin
@@ -19,6 +18,7 @@ from orchestrator.audit.facts import Container, FileFacts, FileKind, Image
 from orchestrator.audit.fatbin import Parsed, Rejected, read_container
 from orchestrator.audit.findings import Finding
 from orchestrator.audit.inside import Inside
+from orchestrator.audit.lookup import Again, Tables, holders
 from orchestrator.audit.stream import ELF64_MAGIC, ELF_MAGIC, FATBIN_MAGIC
 
 if TYPE_CHECKING:
@@ -34,9 +34,6 @@ HEAD = 1 << 16
 _FIRST = 512
 """Bytes that tell text, and nearly everything else too."""
 _CUBIN_AT_MOST = 32 << 20
-_TABLE_AT_MOST = 8 << 20
-_NAMES_BEFORE = 1 << 16
-"""Bytes kept in front of the table of sections: linkers put the section names there."""
 _SEGMENTS_AT_MOST = 1 << 16
 _CONTAINERS_AT_MOST = 100_000
 """The most seen is 2,937; a file made of empty ones must not take all memory."""
@@ -45,10 +42,7 @@ _REJECTS_AT_MOST = 1000
 _TRIES_AT_MOST = 100_000
 """Magics followed by nothing that belongs to them; the most seen is 2."""
 _FINDINGS_AT_MOST = 500
-_AGAIN = 8
-"""Times the size of a file that may be read again to look up what has passed."""
 _FATBIN_SECTIONS = frozenset((".nv_fatbin", "__nv_relfatbin", ".cask_resource"))
-_Place = TypeVar("_Place", elf.Section, elf.Segment)
 _START = FATBIN_MAGIC + b"\x01\x00\x10\x00"
 
 
@@ -125,7 +119,7 @@ class _Scanner:
         self.cubin_codes: list[Code | None] = []
         self.findings: dict[Finding, None] = {}
         """In the order in which they came."""
-        self._opened = _Again(opened, stream.size)
+        self._opened = Again(opened, stream.size)
         self._inside = inside
         self._tries = 0
         self._linked = linked
@@ -186,7 +180,7 @@ class _Scanner:
         needed = max(needed, header.segments_at + header.segment_count * elf.SEGMENT_SIZE)
         if needed > size:
             self._error("truncated", f"an ELF is cut off: {needed - size:,} bytes are missing")
-        tables = _Tables(header, base, size)
+        tables = Tables(header, base, size)
         tables.remember(stream)
         head = b""
         if self._linked and not base:
@@ -220,13 +214,13 @@ class _Scanner:
     def _attribute(
         self, run: _Run, sections: Sequence[elf.Section], segments: Sequence[elf.Segment], base: int
     ) -> None:
-        sectioned = _holders(sections, [container.offset - base for container in run.containers])
+        sectioned = holders(sections, [container.offset - base for container in run.containers])
         for container, section in zip(run.containers, sectioned, strict=True):
             self.containers.append(replace(container, section=section.name if section else None))
         errors: list[Rejected] = []
         warnings: list[Rejected] = []
         places = [reject.offset - base for reject in run.rejects]
-        found = zip(run.rejects, _holders(sections, places), _holders(segments, places), strict=True)
+        found = zip(run.rejects, holders(sections, places), holders(segments, places), strict=True)
         for reject, section, segment in found:
             if section.executable if section else segment and segment.executable and not reject.header:
                 continue
@@ -326,90 +320,3 @@ class _Scanner:
             self.findings.setdefault(Finding(level, code, text))
         else:
             self.findings.setdefault(Finding(level, code, "and more of the kind"))
-
-
-def _holders(places: Sequence[_Place], offsets: Sequence[int]) -> list[_Place | None]:
-    """Return for each of the offsets, which ascend, the first place that holds it.
-
-    An offset that is settled is stepped over from then on, so that places that all overlap cost no more.
-    """
-    found: list[_Place | None] = [None] * len(offsets)
-    onward = list(range(len(offsets) + 1))
-    for place in places:
-        at = _follow(onward, bisect_left(offsets, place.start))
-        while at < len(offsets) and offsets[at] < place.stop:
-            found[at] = place
-            onward[at] = at + 1
-            at = _follow(onward, at + 1)
-    return found
-
-
-def _follow(onward: list[int], at: int) -> int:
-    """Return the first that is not settled, from `at` on; shorten the way for whoever comes next."""
-    end = at
-    while onward[end] != end:
-        end = onward[end]
-    while onward[at] != end:
-        onward[at], at = end, onward[at]
-    return end
-
-
-class _Again:
-    """Opens a file anew to look up what has passed, as long as that stays in proportion."""
-
-    def __init__(self, opened: Callable[[], Stream], size: int) -> None:
-        self._opened = opened
-        self._left = _AGAIN * size
-
-    def read(self, start: int, length: int) -> bytes | None:
-        """Return the bytes [start, start + length), or None when they cannot be had."""
-        self._left -= start + length
-        if self._left < 0:
-            return None
-        again = self._opened()
-        if again.skip(start) != start:
-            return None
-        found = again.peek(length)
-        return found if len(found) == length else None
-
-
-class _Tables:
-    """The table of sections of one ELF, and the names it refers to."""
-
-    def __init__(self, header: elf.ElfHeader, base: int, size: int) -> None:
-        self._header = header
-        self._base = base
-        self._size = size
-
-    def remember(self, stream: Stream) -> None:
-        """Ask the stream to keep the table when it passes, and what lies before it."""
-        at = self._header.sections_at
-        if not elf.HEADER_SIZE <= at < self._size:
-            return
-        length = min(max(self._header.section_count, 1) * elf.SECTION_SIZE, _TABLE_AT_MOST, self._size - at)
-        start = max(self._base + at - _NAMES_BEFORE, stream.pos)
-        stream.forget()
-        stream.remember(start, self._base + at + length)
-
-    def sections(self, stream: Stream, again: _Again) -> tuple[elf.Section, ...] | None:
-        """Return the sections, or None when they cannot be had."""
-        header = self._header
-        if not header.sections_at:
-            return None
-        count = header.section_count
-        if not count:
-            first = self._bytes(stream, again, header.sections_at, elf.SECTION_SIZE)
-            count = elf.section_count(first or b"")
-        table = self._bytes(stream, again, header.sections_at, count * elf.SECTION_SIZE)
-        place = elf.names_place(table, header) if table else None
-        if not table or place is None:
-            return None
-        names = self._bytes(stream, again, place[0], place[1] - place[0])
-        return None if names is None else elf.read_sections(table, names)
-
-    def _bytes(self, stream: Stream, again: _Again, at: int, length: int) -> bytes | None:
-        if length > _TABLE_AT_MOST or at + length > self._size or at < 0:
-            return None
-        start = self._base + at
-        kept = stream.recall(start, start + length)
-        return again.read(start, length) if kept is None else kept

@@ -12,7 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from orchestrator.audit.elf import Section
-from orchestrator.audit.scan import _holders, scan
+from orchestrator.audit.lookup import holders
+from orchestrator.audit.scan import scan
 from orchestrator.audit.stream import ChunkStream, Stream
 
 if TYPE_CHECKING:
@@ -92,7 +93,7 @@ def test_what_was_not_read_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_the_first_section_that_holds_an_offset(places: list[tuple[int, int]], offsets: list[int]) -> None:
     sections = [Section(str(n), at, at + size, executable=False) for n, (at, size) in enumerate(places)]
     expected = [next((s for s in sections if s.start <= at < s.stop), None) for at in offsets]
-    assert _holders(sections, offsets) == expected
+    assert holders(sections, offsets) == expected
 
 
 def test_a_file_is_not_read_again_and_again() -> None:
