@@ -54,6 +54,11 @@ def forget(command: Stoppable) -> None:
     _STATE.running.pop(id(command), None)
 
 
+def interrupted() -> bool:
+    """Say whether a signal came."""
+    return _STATE.signum is not None
+
+
 def raise_if_interrupted() -> None:
     """Raise `InterruptedRunError` when a signal came: nothing new starts after that."""
     if _STATE.signum is not None:

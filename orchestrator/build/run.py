@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from orchestrator.build import stages, verdict
+from orchestrator.build.gated import Gatehouse
 from orchestrator.build.provide import Provided, provide, timed
 from orchestrator.build.serving import Dist
 from orchestrator.errors import (
@@ -71,11 +72,13 @@ def carry_out(prepared: Prepared, session: Session, *, dist: Path, offline: bool
         SourceError and its kin (5), MachineError and its kin (4): before anything is built.
         InterruptedRunError: a signal came; what was finished is kept.
     """
-    run = _Run(prepared, session, Dist.opened(dist / prepared.stack.name, prepared.target.tag))
+    served = Dist.opened(dist / prepared.stack.name, prepared.target.tag)
     session.lease.use("artifacts", [step.keyed.key for step in prepared.plan.steps if step.keyed.key])
-    run.provided = provide(prepared, prepared.plan.builds, session, offline=offline)
-    for step in prepared.plan.steps:
-        run.step(step, offline=offline)
+    with Gatehouse(session) as house:
+        run = _Run(prepared, session, served, house)
+        run.provided = provide(prepared, prepared.plan.builds, session, offline=offline)
+        for step in prepared.plan.steps:
+            run.step(step, offline=offline)
     if run.dist.update(run.handed_on(), run.failed, session.emit):
         run.outcome.worked = True
     return run.outcome
@@ -84,7 +87,8 @@ def carry_out(prepared: Prepared, session: Session, *, dist: Path, offline: bool
 class _Run:
     """What is known so far. One run, one thread."""
 
-    def __init__(self, prepared: Prepared, session: Session, dist: Dist) -> None:
+    def __init__(self, prepared: Prepared, session: Session, dist: Dist, house: Gatehouse) -> None:
+        self.house = house
         self.prepared = prepared
         self.session = session
         self.dist = dist
@@ -226,7 +230,9 @@ class _Run:
             trees = stages.lay_sources(step, self.provided, work)
             stages.apply_patches(step, self.prepared, trees, session)
         needed = [path for need in keyed.build_needs for path in self._needed(need)]
-        built = stages.build(step, self.prepared, self.provided, trees, session, needed=needed)
+        built = stages.build(
+            step, self.prepared, self.provided, trees, session, needed=needed, house=self.house
+        )
         with timed(session, step.name, "audit"):
             digests = [sha256_file(wheel) for wheel in built.wheels]
             audit, report = verdict.audit(keyed, built.wheels, digests, torch=self._torch(step))

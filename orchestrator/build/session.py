@@ -57,6 +57,10 @@ class Session:
         """Return the path of a step's log; its folder is made by whoever opens it."""
         return self.home.logs / self.lease.run / f"{step}.log"
 
+    def units(self, step: str) -> Path:
+        """Return the path of the records of a step's units."""
+        return self.log(step).with_suffix(".units.jsonl")
+
     def work(self, step: str) -> Path:
         """Return the folder of a step's build tree, which gc leaves alone while this run lives."""
         return self.home.work / self.lease.run / step

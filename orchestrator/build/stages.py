@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from orchestrator.build import pep517, torchcheck
 from orchestrator.build.environ import command_environ
+from orchestrator.build.gated import gated, jobs_offered
 from orchestrator.build.outputs import finish
 from orchestrator.build.provide import timed
 from orchestrator.build.supervisor import run
@@ -20,7 +19,9 @@ from orchestrator.store.manifest import Cost
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+    from pathlib import Path
 
+    from orchestrator.build.gated import Gatehouse
     from orchestrator.build.prepare import Prepared
     from orchestrator.build.provide import Provided
     from orchestrator.build.session import Session
@@ -113,6 +114,7 @@ def build(
     session: Session,
     *,
     needed: Sequence[Path],
+    house: Gatehouse,
 ) -> Built:
     """Run a step's commands and backend in a fresh environment, and finish the wheels.
 
@@ -123,9 +125,11 @@ def build(
         trees: patched sources.
         session: the run.
         needed: verified wheels of built components that must lie in the environment.
+        house: the run's broker, which every compiler asks for a turn.
 
     Raises:
         BuildFailedError: a command failed, replaced a locked package, or made no fitting wheel.
+        AuditFailedError: a unit was stopped that would have held nothing for the devices to be served.
     """
     recipe = step.keyed.view
     work, log = session.work(step.name), session.log(step.name)
@@ -141,7 +145,8 @@ def build(
             where=str(trees.main),
             hint="the recipe's build.directory says where the project lies in its source",
         )
-    env = _environ(step, prepared, provided, trees, session, environment)
+    plain_env = _environ(step, prepared, provided, trees, session, environment)
+    toolkit = provided.toolkit if step.keyed.arch_env else None
     guards = _locked_packages(step, prepared, environment)
 
     def unchanged() -> None:
@@ -151,30 +156,31 @@ def build(
     def listen(line: str) -> None:
         session.emit(Progress(step.name, line))
 
+    words = {"{python}": str(environment.python), "{out}": str(out)}
+    commands = [[_filled(word, words) for word in command] for command in recipe.build.commands]
     done: list[Finished] = []
-    with timed(session, step.name, "build", log):
-        words = {"{python}": str(environment.python), "{out}": str(out)}
-        for command in recipe.build.commands:
-            argv = [_filled(word, words) for word in command]
-            done.append(run(argv, cwd=project, env=env, log=log, on_line=listen))
-            unchanged()
-        if recipe.build.backend == "pep517":
-            built = pep517.build_wheel(
-                project,
-                environment=environment,
-                env=env,
-                out=out,
-                log=log,
-                config_settings=recipe.build.config_settings,
-                on_line=listen,
-                after=unchanged,
-            )
-            done += built.commands
-    for item in done:
-        for left in item.leftovers:
-            session.emit(
-                Note("warning", f"still ran after its command had ended, and was killed: {left}", step.name)
-            )
+    with timed(session, step.name, "build", log), gated(step, prepared, toolkit, session, house) as gate:
+        env = gate.into(plain_env)
+        try:
+            for argv in commands:
+                done.append(run(argv, cwd=project, env=env, log=log, on_line=listen))
+                unchanged()
+            if recipe.build.backend == "pep517":
+                built = pep517.build_wheel(
+                    project,
+                    environment=environment,
+                    env=env,
+                    out=out,
+                    log=log,
+                    config_settings=recipe.build.config_settings,
+                    on_line=listen,
+                    after=unchanged,
+                )
+                done += built.commands
+        except BuildFailedError:
+            gate.raise_refused(log)
+            raise
+    _tell_leftovers(step, done, session)
     wheels = finish(step, prepared, out, finished)
     cost = Cost(
         wall_s=sum(item.wall_s for item in done),
@@ -182,6 +188,13 @@ def build(
         peak_bytes=max((item.peak_bytes for item in done), default=0),
     )
     return Built(wheels, cost, log)
+
+
+def _tell_leftovers(step: Step, done: Sequence[Finished], session: Session) -> None:
+    for item in done:
+        for left in item.leftovers:
+            text = f"still ran after its command had ended, and was killed: {left}"
+            session.emit(Note("warning", text, step.name))
 
 
 def clear(work: Path) -> None:
@@ -224,7 +237,7 @@ def _environ(
         prefix=environment.prefix,
         home=work / "home",
         tmp=work / "tmp",
-        jobs=jobs_for(recipe.build.memory_per_unit),
+        jobs=jobs_offered(),
         source_date_epoch=epoch_of_commands(),
         maps={work: step.name, session.home.layers: "layers"},
         toolkit=provided.toolkit if step.keyed.arch_env else None,
@@ -233,20 +246,6 @@ def _environ(
         pycache=session.pycache,
         extra=extra,
     )
-
-
-def jobs_for(memory_per_unit: int) -> int:
-    """Return how many compilers may run at a time: one a core, but no more than memory holds."""
-    cores = len(os.sched_getaffinity(0))
-    return max(1, min(cores, _available_memory() // max(memory_per_unit, 1)))
-
-
-def _available_memory() -> int:
-    """Return the bytes that can be had without swapping (MemAvailable of /proc/meminfo)."""
-    for line in Path("/proc/meminfo").read_text(encoding="ascii").splitlines():
-        if line.startswith("MemAvailable:"):
-            return int(line.split()[1]) * 1024
-    return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
 
 
 def _locked_packages(step: Step, prepared: Prepared, environment: Environment) -> list[torchcheck.Snapshot]:

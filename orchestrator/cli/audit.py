@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from orchestrator.cli.options import json_option, lines
+from orchestrator.cli.options import json_option, lines, refuse_empty
 
 if TYPE_CHECKING:
     from orchestrator.audit.report import AuditReport
@@ -62,6 +62,15 @@ def command(
     from orchestrator.build.interrupt import interruptible
     from orchestrator.inspect.call import AuditAsk, audit_call
 
+    refuse_empty(
+        {
+            f"--{'against' if name == 'old' else name}": value
+            for name, value in asked.items()
+            if name != "env" and (value is None or isinstance(value, str))
+        }
+    )
+    if html is not None:
+        _see_place(html)
     folders = ctx.find_root().params.get("recipes", ())
     ask = AuditAsk(names=verbose, recipe_folders=folders, **asked)  # type: ignore[arg-type]  # as click makes them
     emit = lines()
@@ -79,6 +88,18 @@ def command(
     elif len(answer.report.specs) > len(answer.unread) or len(answer.report.specs) > 1:
         _show(answer.report, verbose=verbose)
     _fail(answer)
+
+
+def _see_place(path: Path) -> None:
+    """Look, before a long time is spent on reading, whether a page can be written there."""
+    import os
+
+    from orchestrator.errors import UsageError
+
+    folder = path.parent
+    if not path.name or not folder.is_dir() or not os.access(path if path.exists() else folder, os.W_OK):
+        hint = "name a file in a folder that exists and can be written"
+        raise UsageError("no page can be written there", where=str(path), hint=hint)
 
 
 def _show(report: AuditReport, *, verbose: bool) -> None:
@@ -134,5 +155,5 @@ def _fail(answer: Answer) -> None:
         who = f"{len(failed)} of {len(report.specs)} fail" if len(report.specs) > 1 else f"{failed[0]} fails"
         raise AuditFailedError(
             f"{who} the audit for {', '.join(map(str, report.devices))}",
-            hint="each line marked error says what is missing; build for the device, or take another wheel",
+            hint="the report above says what is missing or damaged, and what to do",
         )

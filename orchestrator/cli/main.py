@@ -25,6 +25,7 @@ COMMANDS = {
     "all": ("build", "all_command", "Build every component of a stack, and audit each wheel."),
     "plan": ("plan", "command", "Show what would be done, and why."),
     "why": ("why", "command", "Name the ingredient that makes a component build again."),
+    "log": ("log", "command", "Show the newest log of a component, or what it compiled."),
     "fetch": ("fetch", "command", "Download and verify all that a build needs."),
     "lock": ("lock", "command", "Resolve a stack for a platform and Python, and write its lock."),
     "audit": ("audit", "command", "Read which GPUs a wheel holds machine code for."),
@@ -126,6 +127,8 @@ def run(arguments: Sequence[str]) -> int:
     """Run one command line and return its exit code; errors are told on standard error."""
     if sys.stdout is None:  # closed by the caller (`>&-`): what is said goes nowhere
         sys.stdout = os.fdopen(os.open(os.devnull, os.O_WRONLY), "w", encoding="utf-8")
+    if sys.stderr is None:
+        sys.stderr = os.fdopen(os.open(os.devnull, os.O_WRONLY), "w", encoding="utf-8")
     try:
         if sys.hexversion < _OLDEST:
             from orchestrator.toolchain.python import check_python
@@ -163,8 +166,9 @@ def _told(error: BaseException, *, debug: bool) -> int:
             return 130
         case BrokenPipeError():
             return _silenced(141, 1, 2)  # the reader went away (`| head`), maybe of both
-        case OSError(errno=errno.ENOSPC, filename=None):
-            code, text = _silenced(4, 1), "error: standard output cannot be written: no space left"
+        case OSError(errno=errno.ENOSPC | errno.EFBIG | errno.EDQUOT | errno.EIO, filename=None):
+            code = _silenced(4, 1)
+            text = f"error: standard output cannot be written: {error.strerror}"
         case _:
             code, text = BUG, f"error: {type(error).__name__}: {error}"
             text += "\n  hint: this is a mistake in sparkbuild; the same with --debug shows where"

@@ -57,7 +57,7 @@ def what_to_plan(function: Callable[..., Any]) -> Callable[..., Any]:
     ) -> Any:
         from orchestrator.build.prepare import Ask
 
-        _refuse_empty({"--device": device, "--stack": stack, "--cuda": cuda})
+        refuse_empty({"--device": device, "--stack": stack, "--cuda": cuda})
         folders: tuple[Path, ...] = click.get_current_context().find_root().params.get("recipes", ())
         ask = Ask(arch=arch, device=device, stack=stack, cuda=cuda, sources=sources, recipe_folders=folders)
         return function(*positional, ask=ask, **named)
@@ -73,7 +73,12 @@ def json_option(function: F) -> F:
     return click.option("--json", "as_json", is_flag=True, help="Print JSON on standard output.")(function)
 
 
-def _refuse_empty(values: Mapping[str, str | None]) -> None:
+def refuse_empty(values: Mapping[str, str | None]) -> None:
+    """Refuse options that were given without a value, as an unset variable does.
+
+    Raises:
+        UsageError: one is empty.
+    """
     from orchestrator.errors import UsageError
 
     for name, value in values.items():

@@ -125,6 +125,8 @@ def _devices(ask: AuditAsk) -> tuple[tuple[Device, ...], tuple[Entry, ...]]:
 
 def _policy(ask: AuditAsk, entries: tuple[Entry, ...]) -> tuple[Expectation, ...]:
     """Return what a recipe expects of its wheel, for the version that the wheel's name tells."""
+    from packaging.utils import canonicalize_name
+
     from orchestrator.build.verdict import expectations
     from orchestrator.model.catalog import Catalog
     from orchestrator.model.when import resolved
@@ -132,7 +134,12 @@ def _policy(ask: AuditAsk, entries: tuple[Entry, ...]) -> tuple[Expectation, ...
     if len(ask.specs) != 1 or ask.env is not None:
         raise UsageError("--recipe judges one SPEC", hint="name exactly one wheel")
     recipe = Catalog.default(ask.recipe_folders).recipe(ask.recipe or "")
-    version, platform = _told(ask.specs[0])
+    name, version, platform = _told(ask.specs[0])
+    if name != canonicalize_name(recipe.wheel_name):
+        raise UsageError(
+            f"{name} is not what recipe {recipe.name} builds, which is {recipe.wheel_name}",
+            hint="name the recipe of this wheel, or leave --recipe out",
+        )
     view = resolved(
         recipe,
         version=version,
@@ -142,14 +149,14 @@ def _policy(ask: AuditAsk, entries: tuple[Entry, ...]) -> tuple[Expectation, ...
     return expectations(view.modules)
 
 
-def _told(spec: str) -> tuple[str, str]:
-    """Return version and platform that a wheel's file name tells."""
+def _told(spec: str) -> tuple[str, str, str]:
+    """Return normalized name, version and platform that a wheel's file name tells."""
     from packaging.utils import InvalidWheelFilename, parse_wheel_filename
 
     try:
-        _, version, _, tags = parse_wheel_filename(Path(spec).name)
+        name, version, _, tags = parse_wheel_filename(Path(spec).name)
     except InvalidWheelFilename as error:
         hint = "a recipe's policy depends on version and platform: name a wheel file"
         raise UsageError(f"{spec} does not tell version and platform", hint=hint) from error
     platform = "linux-aarch64" if any("aarch64" in tag.platform for tag in tags) else "linux-x86_64"
-    return str(version), platform
+    return name, str(version), platform

@@ -22,10 +22,12 @@ if TYPE_CHECKING:
 
 
 def walk(root: Path, findings: list[Finding]) -> Iterator[str]:
-    """Yield the regular files below `root`, as paths relative to it. Links are not followed.
+    """Yield the files below `root`, as paths relative to it. Links to folders are not followed.
 
-    A folder that cannot be read is added to `findings`.
+    A link to a file below `root` is left out: it is read where it lies. A folder that cannot be read is
+    added to `findings`.
     """
+    inside = root.resolve()
 
     def unreadable(error: OSError) -> None:
         findings.append(Finding("error", "unreadable", f"{error.filename}: {error.strerror}"))
@@ -33,7 +35,7 @@ def walk(root: Path, findings: list[Finding]) -> Iterator[str]:
     for folder, _, names in os.walk(root, onerror=unreadable):
         for name in names:
             path = Path(folder, name)
-            if path.is_file() and not path.is_symlink():
+            if path.is_file() and not (path.is_symlink() and path.resolve().is_relative_to(inside)):
                 yield path.relative_to(root).as_posix()
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
@@ -24,6 +25,9 @@ if TYPE_CHECKING:
     from orchestrator.audit.facts import FileFacts
     from orchestrator.audit.question import Question
     from orchestrator.audit.report import SpecReport
+
+
+_LIBRARY = re.compile(r"\.so(?:\.\d+)*$")
 
 
 def audit_wheels(paths: Sequence[Path], question: Question, *, spec: str) -> SpecReport:
@@ -107,7 +111,10 @@ def _member(wheel: WheelFile, info: zipfile.ZipInfo, *, inside: bool) -> FileFac
     damage = Damage()
     facts = scan(info.filename, partial(wheel.stream, info, damage), inside=inside, linked=True)
     if facts.kind == "other" and not damage.text:
-        return None
+        if not _LIBRARY.search(info.filename):
+            return None
+        text = "it is empty" if not info.file_size else "it is no library, in spite of its name"
+        return replace(facts, findings=(Finding("warning", "not-a-library", text),))
     if not damage.text:
         return facts
     return replace(facts, findings=(*facts.findings, _damaged(damage)))

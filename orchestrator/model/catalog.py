@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 VARIABLE = "SPARKBUILD_RECIPES"
 COMMANDS = frozenset(
     {
-        *("all", "plan", "why", "fetch", "lock", "audit", "arch", "store"),
+        *("all", "plan", "why", "log", "fetch", "lock", "audit", "arch", "store"),
         *("doctor", "diagnose", "env", "install", "smoke", "cache", "ci"),
     }
 )

@@ -13,7 +13,17 @@ from orchestrator.model.platform import PLATFORMS
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
 
-    from orchestrator.model.recipe import Build, ModulePolicy, Needs, PatchRef, Recipe, Source, Variant, When
+    from orchestrator.model.recipe import (
+        Build,
+        ModulePolicy,
+        Needs,
+        PatchRef,
+        Recipe,
+        Source,
+        UnitException,
+        Variant,
+        When,
+    )
     from orchestrator.model.stack import Component, Stack, Toolkit
     from orchestrator.model.yamltext import Steps
 
@@ -146,10 +156,25 @@ def _build(build: Build, recipe: Recipe) -> Iterator[Problem]:
         yield Problem(("build", "outputs"), "an empty list", "at least one glob such as *.whl")
     for index, glob in enumerate(build.outputs):
         yield from check.output(glob, ("build", "outputs", index))
+    for index, exempt in enumerate(build.elsewhere):
+        yield from _elsewhere(exempt, ("build", "elsewhere", index))
     yield from _part(build, recipe, ("build",))
     for index, variant in enumerate(build.variants):
         yield from _part(variant, recipe, ("build", "variants", index))
         yield from _when(variant.when, ("build", "variants", index))
+
+
+def _elsewhere(exempt: UnitException, steps: Steps) -> Iterator[Problem]:
+    if not exempt.source.removesuffix(".cu").removesuffix(".ptx").strip("*?./"):
+        expected = "a glob with a part of a name, since this one excuses every source"
+        yield Problem((*steps, "source"), shown(exempt.source), expected)
+    else:
+        yield from check.inside(exempt.source, (*steps, "source"))
+    yield from check.glob(exempt.source, (*steps, "source"))
+    if not exempt.reason.strip():
+        expected = "why these sources are compiled for other GPUs"
+        yield Problem((*steps, "reason"), shown(exempt.reason), expected)
+    yield from _when(exempt.when, steps)
 
 
 def _part(part: Build | Variant, recipe: Recipe, steps: Steps) -> Iterator[Problem]:

@@ -80,6 +80,16 @@ class Variant(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=T
     commands: tuple[tuple[str, ...], ...] = ()
 
 
+class UnitException(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Sources of device code that may hold nothing for the devices to be served."""
+
+    source: str
+    """Glob on the end of a source's path, such as `quantization/marlin/*.cu`: `*` is any text."""
+    reason: str
+    """Why they are compiled nevertheless."""
+    when: When | None = None
+
+
 class Build(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """How wheels come out of the sources."""
 
@@ -97,6 +107,8 @@ class Build(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
     """Globs, relative to the output folder (`{out}`), of what the step yields."""
     memory_per_unit: int = 2 * 2**30
     """Bytes that one compiler call may take; `4 GiB` in YAML."""
+    elsewhere: tuple[UnitException, ...] = ()
+    """Device code for other GPUs than those served; what is not named here stops the build."""
     variants: tuple[Variant, ...] = ()
 
 

@@ -29,7 +29,7 @@ class ResolvedRecipe:
     patches: tuple[PatchRef, ...]
     needs: Needs
     build: Build
-    """Variants merged in; its `variants` is empty."""
+    """Variants merged in, its `variants` is empty; `elsewhere` without what does not hold."""
     modules: tuple[ModulePolicy, ...]
     arch_env: Mapping[str, str]
     """Variable -> dialect."""
@@ -116,16 +116,26 @@ def requirements(recipe: Recipe, *, version: str, platform: str) -> tuple[str, .
 
 def _merged(build: Build, *, version: str, arches: tuple[str, ...] | None, platform: str) -> Build:
     """Add the variants that hold, in their order: lists grow, of two values the later one stays."""
+
+    def kept(when: When | None) -> bool:
+        return holds(when, version=version, arches=arches, platform=platform)
+
     requires, commands = build.requires, build.commands
     env, config = dict(build.env), dict(build.config_settings)
     for variant in build.variants:
-        if holds(variant.when, version=version, arches=arches, platform=platform):
+        if kept(variant.when):
             requires += variant.requires
             commands += variant.commands
             env.update(variant.env)
             config.update(variant.config_settings)
     return msgspec.structs.replace(
-        build, requires=requires, commands=commands, env=env, config_settings=config, variants=()
+        build,
+        requires=requires,
+        commands=commands,
+        env=env,
+        config_settings=config,
+        elsewhere=tuple(exempt for exempt in build.elsewhere if kept(exempt.when)),
+        variants=(),
     )
 
 

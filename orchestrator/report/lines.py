@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import threading
 import time
 from typing import TextIO
 
@@ -20,7 +21,7 @@ _STYLES = {"warning": "33", "error": "31"}
 
 
 class Lines:
-    """Writes events to a stream. Not for use from several threads at once."""
+    """Writes events to a stream, from any thread."""
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
@@ -29,9 +30,14 @@ class Lines:
         self._terminal = stream.isatty() and os.environ.get("TERM", "dumb") != "dumb"
         self._color = self._terminal and "NO_COLOR" not in os.environ
         self._open = False
+        self._lock = threading.RLock()
 
     def __call__(self, event: Event) -> None:
         """Write one event."""
+        with self._lock:
+            self._write(event)
+
+    def _write(self, event: Event) -> None:
         match event:
             case StageStarted(step, stage, log):
                 self._last_progress = time.monotonic()

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
 
+    from orchestrator.jobs.units import Record
     from orchestrator.plan.steps import Plan
 
 
@@ -68,6 +69,10 @@ def console(*, stderr: bool = False) -> Console:
     return Plain(file=stream, width=width, highlight=False, emoji=False, markup=False)
 
 
+_WHOLE = frozenset({"action", "component", "version", "how"})
+"""Columns whose words are not divided."""
+
+
 def _table(*columns: str, right: Sequence[str] = ()) -> Table:
     from rich.table import Table
 
@@ -76,7 +81,7 @@ def _table(*columns: str, right: Sequence[str] = ()) -> Table:
         if column in right:
             table.add_column(column, justify="right", no_wrap=True)
         else:
-            table.add_column(column, overflow="fold", no_wrap=column in {"action", "component", "version"})
+            table.add_column(column, overflow="fold", no_wrap=column in _WHOLE)
     return table
 
 
@@ -109,5 +114,20 @@ def run_table(rows: Sequence[Row]) -> Table:
             show_seconds(row.cpu_s),
             show_bytes(row.peak_bytes),
             row.coverage or "—",
+        )
+    return table
+
+
+def units_table(records: Sequence[Record]) -> Table:
+    """Return the table of what was compiled, in the order given: cost, what became of it, images, name."""
+    table = _table("CPU", "wall", "peak", "how", "images", "unit", right=("CPU", "wall", "peak"))
+    for record in records:
+        table.add_row(
+            show_seconds(record.cpu_s),
+            show_seconds(record.wall_s),
+            show_bytes(record.peak_bytes or None),
+            record.how,
+            ", ".join(record.images) or "—",
+            record.unit.name,
         )
     return table

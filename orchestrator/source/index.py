@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import urlsplit, urlunsplit
 
-from orchestrator.errors import SourceError
+from orchestrator.errors import InterruptedRunError, SourceError
 from orchestrator.source.pipconfig import IndexConfig, index_config, tls_context
 
 if TYPE_CHECKING:
@@ -100,6 +100,8 @@ def listed(name: str, source: str, *, config: IndexConfig) -> Iterator[IndexLink
         )
         try:
             packages = list(finder.find_all_packages(name, allow_yanked=True))
+        except InterruptedRunError:
+            raise
         # unearth lets through whatever its HTTP client raises, and which client that is has changed.
         except Exception as error:
             raise SourceError(

@@ -6,7 +6,7 @@ import hashlib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from orchestrator.errors import SourceError
+from orchestrator.errors import InterruptedRunError, SourceError
 from orchestrator.source.index import redacted
 from orchestrator.source.pipconfig import tls_context
 
@@ -68,6 +68,8 @@ def _measured(url: str, config: IndexConfig, *, whole: bool) -> Measured:
                 for block in answer.iter_bytes(_BLOCK):
                     seen.update(block)
                     size += len(block)
+    except InterruptedRunError:
+        raise
     # Which exceptions come depends on unearth's HTTP client, which has changed before.
     except Exception as error:
         raise SourceError(

@@ -25,8 +25,8 @@ Signature: 8a477f597d28d172789f06886806bc55
 _TAG_NAME: Final = "CACHEDIR.TAG"
 _SIGNATURE: Final = _TAG[: _TAG.index("\n")]
 _FOLDERS: Final = (
-    *("artifacts", "downloads", "git", "layers", "locks", "logs", "quarantine", "rejected", "trash"),
-    *("wheels", "work"),
+    *("artifacts", "ccache", "downloads", "git", "layers", "locks", "logs", "quarantine", "rejected"),
+    *("trash", "units", "wheels", "work"),
 )
 _OURS: Final = frozenset({*_FOLDERS, "facts.json", _TAG_NAME})
 """All names that this program gives in the root, beside temporaries."""
@@ -180,6 +180,16 @@ class Home:
     def work(self) -> Path:
         """Build trees of running or failed steps."""
         return self.root / "work"
+
+    @property
+    def ccache(self) -> Path:
+        """The compiler cache, which keeps itself below a size of its own."""
+        return self.root / "ccache"
+
+    @property
+    def units(self) -> Path:
+        """What compiler calls cost last time: `units/<recipe>.json`."""
+        return self.root / "units"
 
     @property
     def logs(self) -> Path:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import shlex
+import subprocess
 import sys
 import zipfile
 from pathlib import Path
@@ -176,3 +178,22 @@ def test_an_environment() -> None:
     specs = json.loads(result.stdout)["specs"]
     assert any(spec["spec"].startswith("msgspec ") for spec in specs)
     assert isinstance(failed(run("--env", "/nowhere/python", "--arch", "12.1a")), SpecError)
+
+
+def test_a_recipe_of_another_component(wheel: str) -> None:
+    error = failed(run(wheel, "--arch", "12.1a", "--recipe", "causal-conv1d"))
+    assert isinstance(error, UsageError)
+    assert "pkg" in error.message
+
+
+@pytest.mark.parametrize("option", ["--against", "--torch", "--platform", "--driver"])
+def test_options_without_a_value(wheel: str, option: str) -> None:
+    error = failed(run(wheel, "--arch", "12.1a", option, ""))
+    assert isinstance(error, UsageError)
+    assert option in error.message
+
+
+def test_standard_error_may_be_closed(wheel: str) -> None:
+    for arguments, code in (([wheel, "--arch", "12.1a"], 0), (["gone.whl", "--arch", "12.1a"], 3)):
+        command = shlex.join([sys.executable, "-P", "-m", "orchestrator", "audit", *arguments])
+        assert subprocess.run(["/bin/sh", "-c", f"{command} >/dev/null 2>&-"], check=False).returncode == code

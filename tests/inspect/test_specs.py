@@ -139,3 +139,15 @@ def test_an_environment_without_binaries_is_not_passed(tmp_path: Path) -> None:
     with pytest.raises(SpecError, match="nothing that is installed there") as caught:
         audit_environment(str(venv.python), Question(devices=(SPARK,)))
     assert caught.value.where == str(venv.python)
+
+
+def test_links_out_of_a_folder_are_read_and_links_inside_it_are_read_once(tmp_path: Path) -> None:
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    (folder / "here.so").write_bytes(data("native.so"))
+    (folder / "again.so").symlink_to("here.so")
+    (tmp_path / "elsewhere.so").write_bytes(data("wrong.so"))
+    (folder / "out.so").symlink_to(tmp_path / "elsewhere.so")
+    report = audit_spec(str(folder), Question(devices=(SPARK,)))
+    assert [module.path for module in report.devices[0].modules] == ["here.so", "out.so"]
+    assert report.verdict == "fail"

@@ -273,3 +273,9 @@ def test_a_large_member_is_not_held_in_memory(tmp_path: Path) -> None:
     exact, peak_kib = map(int, shown.stdout.split())
     assert exact == 2
     assert peak_kib < 80 << 10
+
+
+def test_what_is_called_a_library_and_is_none(tmp_path: Path) -> None:
+    report = audited(tmp_path, packed({"a.so": b"", "b.so.1": b"text", "c.so": data("native.so")}))
+    assert {"not-a-library"} == codes(report)
+    assert report.verdict == "pass"

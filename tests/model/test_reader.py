@@ -9,7 +9,7 @@ import pytest
 from orchestrator.errors import LockError, RecipeError
 from orchestrator.model.lock import Lock, LockedComponent, LockedFile, LockedSource, lock_bytes
 from orchestrator.model.reader import load_lock, load_recipe, load_stack
-from orchestrator.model.recipe import KernelException, PatchRef, Recipe, When
+from orchestrator.model.recipe import KernelException, PatchRef, Recipe, UnitException, When
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -41,6 +41,8 @@ build:
   variants:
     - when: {arch: ["9.0a", "10.0f"]}
       env: {HOPPER: "1"}
+  elsewhere:
+    - {source: "marlin/sm89_*.cu", reason: always compiled, when: {version: "<0.40"}}
 modules:
   - {match: "vec*.so", expect: native}
   - {match: "old.so", expect: jit, reason: old kernels only}
@@ -81,6 +83,9 @@ def test_a_full_recipe(tmp_path: Path) -> None:
     assert found.build.env == {"FORCE": "yes", "LEVEL": "2.10", "EMPTY": ""}
     assert found.build.commands == (("{python}", "setup.py", "-o", "{out}"),)
     assert found.build.variants[0].when.arch == ("9.0a", "10.0f")
+    assert found.build.elsewhere == (
+        UnitException(source="marlin/sm89_*.cu", reason="always compiled", when=When(version="<0.40")),
+    )
     assert found.needs.run == ("pytorch", "numpy")
     assert found.modules[0].exceptions == ()
     (exempt,) = found.modules[2].exceptions
@@ -156,27 +161,36 @@ def test_sizes(tmp_path: Path, written: str, size: int) -> None:
         ('    - ["{python}", setup.py, -o, "{out}"]', "    - []", "19:7", ["an empty list"]),
         ("4 GiB", "4 GB", "20:20", ["build.memory_per_unit: found '4 GB', expected a size"]),
         ("4 GiB", "0", "20:20", ["a size"]),
-        ("expect: native", "expect: nativ", "25:32", ["one of host, jit, native", "did you mean native?"]),
-        (", reason: old kernels only", "", "26:5", ["modules[1].reason: found no reason", "exception"]),
-        ("    except:", "    exept:", "29:5", ["modules[2].exept", "unknown field", "did you mean except?"]),
-        ("    except:", "    exceptions:", "29:5", ["modules[2].exceptions: found an unknown field"]),
-        ("{kernels:", "{kernel:", "30:10", ["modules[2].except[0].kernel", "did you mean kernels?"]),
-        (", reason: guarded to sm_89", "", "30:9", ["modules[2].except[0].reason: found no such field"]),
-        ("guarded to sm_89", '""', "30:44", ["except[0].reason: found nothing, expected text"]),
-        ("guarded to sm_89", '" "', "30:44", ["except[0].reason: found ' '", "why these kernels"]),
-        ('"*enable_sm89*"', '""', "30:19", ["except[0].kernels: found nothing, expected text"]),
-        ('"*enable_sm89*"', '"*?"', "30:19", ["except[0].kernels: found '*?'", "excuses every kernel"]),
-        ('"*enable_sm89*"', '"a[z-b]"', "30:19", ["except[0].kernels", "a glob whose sets"]),
+        ("  elsewhere:", "  elsewere:", "24:3", ["build.elsewere", "did you mean elsewhere?"]),
+        ("{source: ", "{sources: ", "25:8", ["build.elsewhere[0].sources", "did you mean source?"]),
+        (", reason: always compiled", "", "25:7", ["build.elsewhere[0].reason: found no such field"]),
+        ("always compiled", '" "', "25:44", ["elsewhere[0].reason: found ' '", "why these sources"]),
+        ('"marlin/sm89_*.cu"', '"*.cu"', "25:16", ["found '*.cu'", "excuses every source"]),
+        ('"marlin/sm89_*.cu"', '"**/?*.ptx"', "25:16", ["excuses every source"]),
+        ('"marlin/sm89_*.cu"', '"../x.cu"', "25:16", ["elsewhere[0].source", "stays inside"]),
+        ('"marlin/sm89_*.cu"', '"a[z-b].cu"', "25:16", ["elsewhere[0].source", "a glob whose sets"]),
+        ('{version: "<0.40"}', "{}", "25:67", ["build.elsewhere[0].when: found no condition"]),
+        ("expect: native", "expect: nativ", "27:32", ["one of host, jit, native", "did you mean native?"]),
+        (", reason: old kernels only", "", "28:5", ["modules[1].reason: found no reason", "exception"]),
+        ("    except:", "    exept:", "31:5", ["modules[2].exept", "unknown field", "did you mean except?"]),
+        ("    except:", "    exceptions:", "31:5", ["modules[2].exceptions: found an unknown field"]),
+        ("{kernels:", "{kernel:", "32:10", ["modules[2].except[0].kernel", "did you mean kernels?"]),
+        (", reason: guarded to sm_89", "", "32:9", ["modules[2].except[0].reason: found no such field"]),
+        ("guarded to sm_89", '""', "32:44", ["except[0].reason: found nothing, expected text"]),
+        ("guarded to sm_89", '" "', "32:44", ["except[0].reason: found ' '", "why these kernels"]),
+        ('"*enable_sm89*"', '""', "32:19", ["except[0].kernels: found nothing, expected text"]),
+        ('"*enable_sm89*"', '"*?"', "32:19", ["except[0].kernels: found '*?'", "excuses every kernel"]),
+        ('"*enable_sm89*"', '"a[z-b]"', "32:19", ["except[0].kernels", "a glob whose sets"]),
         (
             '{version: ">=0.32"}',
             "{}",
-            "30:68",
+            "32:68",
             ["modules[2].except[0].when: found no condition"],
         ),
         (
             'expect: "native"',
             "expect: host",
-            "29:5",
+            "31:5",
             ["modules[2].except: found exceptions from `expect: host`", "native or jit only"],
         ),
     ],
@@ -355,7 +369,7 @@ def test_a_lock_that_is_not_there(tmp_path: Path) -> None:
 def test_the_message_reads_well(tmp_path: Path) -> None:
     error = mistakes(tmp_path, "expect: native", "expect: nativ")
     assert str(error) == (
-        f"{tmp_path}/vec.yaml:25:32: modules[0].expect: found 'nativ', "
+        f"{tmp_path}/vec.yaml:27:32: modules[0].expect: found 'nativ', "
         "expected one of host, jit, native, not-applicable (did you mean native?)\n"
         "  hint: mend this; the JSON schemas beside the recipes say what every field may hold"
     )

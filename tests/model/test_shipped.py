@@ -50,6 +50,11 @@ def wrong_recipes() -> Iterator[dict[str, Any]]:
     yield {**good, "patches": [["a"]]}
     yield {**good, "build": {"memory_per_unit": "4 GB"}}
     yield {**good, "modules": [{"match": "*.so", "expect": "fast"}]}
+    unit = {"source": "marlin/*.cu", "reason": "always compiled"}
+    jsonschema.validate({**good, "build": {"elsewhere": [unit]}}, schema("recipe-1.json"))
+    yield {**good, "build": {"elsewhere": [{"source": "marlin/*.cu"}]}}
+    yield {**good, "build": {"elsewhere": [{**unit, "kernels": "*sm89*"}]}}
+    yield {**good, "build": {"elsewhere": ["marlin/*.cu"]}}
     exempt = {"kernels": "*sm89*", "reason": "guarded"}
     entry = {"match": "*.so", "expect": "native"}
     jsonschema.validate(

@@ -13,6 +13,7 @@ from orchestrator.model.recipe import (
     PatchRef,
     Recipe,
     Source,
+    UnitException,
     Variant,
     When,
 )
@@ -127,6 +128,20 @@ def test_exceptions_follow_their_conditions() -> None:
     assert kept("1.0", "12.1a") == [always, old]
     assert kept("2.0", "9.0a") == [always, hopper]
     assert policy.exceptions == (always, hopper, old), "the recipe itself stays as it was"
+
+
+def test_units_for_elsewhere_follow_their_conditions() -> None:
+    always = UnitException(source="marlin/*.cu", reason="r")
+    spark = UnitException(source="sm90/*.cu", reason="r", when=When(arch=("12.1a",)))
+    old = UnitException(source="old/*.cu", reason="r", when=When(version="<2"))
+    recipe = made(build=Build(elsewhere=(always, spark, old)))
+
+    def kept(version: str, arch: str) -> tuple[UnitException, ...]:
+        return resolved(recipe, version=version, arches=(arch,), platform=ARM).build.elsewhere
+
+    assert kept("1.0", "12.1a") == (always, spark, old)
+    assert kept("2.0", "12.1a") == (always, spark)
+    assert kept("2.0", "9.0a") == (always,)
 
 
 def test_a_patch_for_a_dropped_source_is_a_mistake() -> None:

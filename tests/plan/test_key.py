@@ -11,7 +11,16 @@ from samples import KERNELS, LOCK, MACHINE, STACK, locked_file, plan_inputs, sha
 
 from orchestrator.model.arch import parse_request
 from orchestrator.model.lock import LockedSource
-from orchestrator.model.recipe import ArchUse, KernelException, ModulePolicy, PatchRef, Source, Variant, When
+from orchestrator.model.recipe import (
+    ArchUse,
+    KernelException,
+    ModulePolicy,
+    PatchRef,
+    Source,
+    UnitException,
+    Variant,
+    When,
+)
 from orchestrator.plan.key import audit_key, build_key, changed
 from orchestrator.plan.planner import PlanInputs, keyed_steps
 
@@ -204,6 +213,13 @@ def test_exceptions_never_move_the_build_key() -> None:
     modules = tuple(msgspec.structs.replace(item, exceptions=(exempt,)) for item in KERNELS.modules)
     changed_step = step(recipe(modules=modules))
     assert changed_step.view.modules[0].exceptions == (exempt,)
+    assert changed_step.key == BASE.key
+
+
+def test_units_for_elsewhere_never_move_the_build_key() -> None:
+    exempt = UnitException(source="marlin/*.cu", reason="always compiled")
+    changed_step = step(build(elsewhere=(exempt,)))
+    assert changed_step.view.build.elsewhere == (exempt,)
     assert changed_step.key == BASE.key
 
 

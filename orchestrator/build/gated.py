@@ -1,0 +1,166 @@
+"""A step's compilers behind the gate: scripts that stand for them, costs, and what must not be compiled."""
+
+from __future__ import annotations
+
+import json
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Self
+
+from orchestrator.build import interrupt
+from orchestrator.errors import AuditFailedError
+from orchestrator.jobs import memory
+from orchestrator.jobs.broker import Broker
+from orchestrator.jobs.compilercache import find_ccache, settings
+from orchestrator.jobs.history import Cost, History
+from orchestrator.jobs.served import refusal
+from orchestrator.jobs.tools import variables, write_tools
+from orchestrator.jobs.turns import StepJobs
+from orchestrator.jobs.units import hit_rate
+from orchestrator.report.events import Note
+from orchestrator.store.atomic import write_bytes
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from orchestrator.build.prepare import Prepared
+    from orchestrator.build.session import Session
+    from orchestrator.jobs.units import Record, Unit
+    from orchestrator.plan.steps import Step
+
+_FIRST_GUESS_S = 60.0
+"""CPU seconds that a unit is expected to take which was never compiled before."""
+_LEAST_RESERVE, _MOST_RESERVE = 1 << 29, 8 << 30
+_RESERVED = 16
+"""One part in so many of all memory is left to everything else."""
+
+
+def jobs_offered() -> int:
+    """Return how many jobs builds may start: more than run at a time, so that the gate has a choice."""
+    return 2 * memory.cpu_count()
+
+
+class Gatehouse:
+    """The broker of a run, which starts when the first step compiles."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._broker: Broker | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        if self._broker is not None:
+            self._broker.__exit__(*error)
+
+    @property
+    def broker(self) -> Broker:
+        """The broker; started when it is not yet there."""
+        if self._broker is None:
+            reserve = memory.read_memory().total // _RESERVED
+            self._broker = Broker(
+                slots=memory.cpu_count(),
+                reserve=min(max(reserve, _LEAST_RESERVE), _MOST_RESERVE),
+                warn=self._warn,
+            ).__enter__()
+        return self._broker
+
+    def _warn(self, step: str, text: str) -> None:
+        if not interrupt.interrupted():  # then its compilers are killed by us
+            self._session.emit(Note("warning", text, step))
+
+
+@dataclass(frozen=True, slots=True)
+class Gated:
+    """The way of a step's compilers."""
+
+    jobs: StepJobs
+    tools: Path
+    variables: dict[str, str]
+
+    def into(self, env: dict[str, str]) -> dict[str, str]:
+        """Return a command's environment with this in it; none of it is in the key."""
+        return {**env, **self.variables, "PATH": f"{self.tools}:{env['PATH']}"}
+
+    def raise_refused(self, log: Path) -> None:
+        """Tell of a unit that was stopped, as the reason why a command failed.
+
+        Raises:
+            AuditFailedError: there was one.
+        """
+        refused = next((record for record in self.jobs.records if record.how == "refused"), None)
+        if refused is not None:
+            raise AuditFailedError(
+                f"stopped before hours are lost: {refused.why}",
+                where=str(log),
+                hint="tell the build the arch (the recipe's `arch.env`), patch what sets another one, or "
+                "except the source under the recipe's `build.elsewhere`, with a reason",
+            )
+
+
+@contextmanager
+def gated(
+    step: Step, prepared: Prepared, toolkit: Path | None, session: Session, house: Gatehouse
+) -> Iterator[Gated]:
+    """Put a step's compilers behind the gate, and keep the records of its units when it is done.
+
+    Args:
+        step: what is built.
+        prepared: the plan that it is part of.
+        toolkit: CUDA_HOME; None when the step compiles no device code.
+        session: the run.
+        house: the run's broker.
+    """
+    view, work = step.keyed.view, session.work(step.name)
+    tools = work / "tools"
+    cc, cxx = prepared.compiler.cc, prepared.compiler.cxx
+    compilers = {"gcc": cc, "cc": cc, cc.name: cc, "g++": cxx, "c++": cxx, cxx.name: cxx}
+    identity = [prepared.compiler.identity]
+    if toolkit is not None:
+        compilers["nvcc"] = toolkit / "bin" / "nvcc"
+        identity.append(prepared.toolkit.identity if prepared.toolkit else "")
+    write_tools(tools, compilers)
+    excepted = [entry.source for entry in view.build.elsewhere]
+    jit = any(module.expect == "jit" for module in view.modules)
+
+    def judge(unit: Unit, images: tuple[str, ...]) -> str | None:
+        if not step.keyed.devices:
+            return None
+        return refusal(unit, images, step.keyed.devices, excepted=excepted, jit=jit)
+
+    jobs = StepJobs(
+        step.name,
+        History(
+            session.home.units / f"{step.name}.json",
+            root=work,
+            default=Cost(view.build.memory_per_unit, _FIRST_GUESS_S),
+        ),
+        judge=judge,
+    )
+    house.broker.open(jobs)
+    cache = settings(session.home.ccache, base=work, tools=identity)
+    try:
+        yield Gated(
+            jobs,
+            tools,
+            {
+                **variables(tools, broker=house.broker.address, step=step.name, ccache=find_ccache()),
+                **cache,
+            },
+        )
+    finally:
+        house.broker.close(jobs)
+        _keep(jobs.records, step.name, session)
+
+
+def _keep(records: list[Record], step: str, session: Session) -> None:
+    """Write down what became of each unit, and say how many the cache had."""
+    if not records:
+        return
+    lines = "".join(json.dumps(record.to_json()) + "\n" for record in records)
+    write_bytes(session.units(step), lines.encode(), durable=False)
+    rate = hit_rate(records)
+    hits = f", {rate:.0%} of them from the compiler cache" if rate else ""
+    session.emit(Note("info", f"{len(records):,} units compiled{hits}", step))
