@@ -74,7 +74,7 @@ class Parsed:
 class Payload:
     """What an entry stores: one image, or a group of them compressed as one."""
 
-    data: bytes
+    data: bytes | memoryview
     """As stored, without padding."""
     flags: int
     size: int
@@ -209,7 +209,7 @@ def _next_entry(stream: Stream, left: int) -> _Entry:
 def _payload(stream: Stream, entry: _Entry, places: tuple[tuple[int, int], ...] | None) -> Payload:
     stored = entry.compressed_size or entry.payload_size
     whole = entry.header_size + min(stored, entry.payload_size)
-    data = stream.peek(whole)[entry.header_size :] if whole <= STORED_AT_MOST else b""
+    data = memoryview(stream.peek(whole) if whole <= STORED_AT_MOST else b"")[entry.header_size :]
     return Payload(data, entry.flags, entry.unpacked_size, places)
 
 

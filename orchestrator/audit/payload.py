@@ -8,8 +8,10 @@ from __future__ import annotations
 
 FLAG_LZ4 = 0x2000
 FLAG_ZSTD = 0x8000
-AT_MOST = 72 << 20
-"""Bytes of one unpacked image; the largest seen, in vLLM, has 62 MiB."""
+AT_MOST = 144 << 20
+"""Bytes of one unpacked image; the largest seen have 62 MiB (vLLM), and 127 with line tables."""
+_TOGETHER = 176 << 20
+"""Bytes of an unpacked image, and twice what is stored: it is there once more while it is cut out."""
 _RATIO = 64
 """Images of whole libraries unpack to 16 times their size."""
 _SPARE = 256 << 20
@@ -21,7 +23,7 @@ class Unpacker:
     def __init__(self, file_size: int) -> None:
         self._left = file_size * _RATIO + _SPARE
 
-    def unpack(self, payload: bytes, flags: int, size: int) -> bytes | str:
+    def unpack(self, payload: bytes | memoryview, flags: int, size: int) -> bytes | str:
         """Return the bytes of an image, or a sentence that says why they cannot be had.
 
         Args:
@@ -30,16 +32,18 @@ class Unpacker:
             size: bytes that it claims to have when unpacked.
         """
         if not flags & (FLAG_LZ4 | FLAG_ZSTD):
-            return payload
+            return bytes(payload)
         if size > AT_MOST:
             return f"it unpacks to {size >> 20:,} MiB, and at most {AT_MOST >> 20} are read"
+        if size + 2 * len(payload) > _TOGETHER:
+            return f"with {len(payload) >> 20:,} MiB it is too large to be unpacked to {size >> 20:,} MiB"
         self._left -= size
         if self._left < 0:
             return "the images of the file unpack to far more than its size lets expect"
         return _zstd(payload, size) if flags & FLAG_ZSTD else _lz4(payload, size)
 
 
-def _zstd(payload: bytes, size: int) -> bytes | str:
+def _zstd(payload: bytes | memoryview, size: int) -> bytes | str:
     try:
         import zstandard
     except ImportError:
@@ -54,7 +58,7 @@ def _zstd(payload: bytes, size: int) -> bytes | str:
     return data if len(data) == size else f"it unpacks to {len(data):,} bytes, its header says {size:,}"
 
 
-def _lz4(payload: bytes, size: int) -> bytes | str:
+def _lz4(payload: bytes | memoryview, size: int) -> bytes | str:
     try:
         import lz4.block
     except ImportError:

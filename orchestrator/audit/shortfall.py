@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from typing import TYPE_CHECKING
 
 from orchestrator.audit.coverage import cover, loadable
 from orchestrator.audit.driver import newer_driver
 from orchestrator.audit.facts import Kind
-from orchestrator.model.archvalues import ARCHES, Arch, in_family, jits_ptx
+from orchestrator.model.archvalues import ARCHES, Arch, in_family, jits_ptx, loads_sass
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from orchestrator.audit.facts import Container, FileFacts, Image
-    from orchestrator.model.archvalues import Device
+    from orchestrator.model.archvalues import Device, Suffix
 
 _DEFAULTS = {52: "11 and 12", 75: "13"}
 """What nvcc compiles for when no arch is said, and its major versions: its manual, `--gpu-architecture`."""
+_ARCH = re.compile(r"(?:sm|compute)_(\d+)([af]?)")
 
 
 def short_of(
@@ -40,12 +42,15 @@ def shortfall(
     jit = sum(cover(box.images, device, ptx_isa) == "jit" for box in short)
     held = names(image for box in short for image in box.images)
     how = f" ({jit:,} run by JIT, {len(short) - jit:,} not at all)" if jit else ""
-    verb = "runs" if allow_jit else "has SASS"
-    if len(short) == total:
-        head = f"none of {total:,} containers {verb} for {device}{how}"
+    if total == 1:
+        verb = "does not run" if allow_jit else "has no SASS"
+        head = f"the only container {verb} for {device}{', but runs by JIT' if jit else ''}"
+    elif len(short) == total:
+        head = f"none of {total:,} containers {'runs' if allow_jit else 'has SASS'} for {device}{how}"
     else:
         head = f"{len(short):,} of {total:,} containers fall short on {device}{how}"
-    return "; ".join((f"{head}; they hold {held}", *reasons(short, device, ptx_isa)))
+    holds = "it holds" if total == 1 else "they hold"
+    return "; ".join((f"{head}; {holds} {held}", *reasons(short, device, ptx_isa)))
 
 
 def reasons(short: Sequence[Container], device: Device, ptx_isa: tuple[int, int] | None) -> Iterator[str]:
@@ -78,6 +83,35 @@ def suffix_reasons(images: Iterable[Image], device: Device) -> Iterator[str]:
             yield f"{image.name} {verb} on {arch.device} only" + (f": build for {told}" if told else "")
         elif image.kind is Kind.PTX and jits_ptx(Arch(arch.major, arch.minor), device):
             yield f"{image.name} {verb} on {arch.device} only, unlike {image.name.removesuffix('a')}"
+
+
+def foreign(arches: Sequence[str], device: Device) -> bool:
+    """Say whether code is only for `a` and `f` arches of other majors than the device's.
+
+    Args:
+        arches: names of images, such as `sm_90a` and `compute_100f`.
+        device: the device to serve.
+
+    Such code uses instructions that other chips do not have (PTX ISA, `.target`: wgmma of sm_90a, tcgen05 of
+    sm_100f): as a rule it cannot be built for the device.
+    """
+    known = [_ARCH.fullmatch(name) for name in arches]
+    return bool(known) and all(
+        found is not None and found[2] and _major(int(found[1])) != device.major for found in known
+    )
+
+
+def loads(name: str, device: Device) -> bool:
+    """Say whether an image of this name is SASS that loads on the device."""
+    found = _ARCH.fullmatch(name)
+    if found is None or not name.startswith("sm_"):
+        return False
+    suffix: Suffix = "a" if found[2] == "a" else "f" if found[2] else ""
+    return loads_sass(Arch.from_sm(int(found[1]), suffix), device) is not None
+
+
+def _major(sm: int) -> int:
+    return 11 if sm == 101 else sm // 10  # noqa: PLR2004 - CUDA 13 calls sm_101 sm_110
 
 
 def late_ptx(box: Container, device: Device, ptx_isa: tuple[int, int] | None) -> tuple[int, int] | None:

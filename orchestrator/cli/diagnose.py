@@ -57,18 +57,23 @@ def _read(file: str | None, device: Device) -> Diagnosis:
     from pathlib import Path
 
     from orchestrator.errors import UsageError
-    from orchestrator.machine.diagnose import diagnose, diagnose_log
+    from orchestrator.machine.diagnose import diagnose
+    from orchestrator.machine.logfile import as_log, is_endless
 
     try:
         if file is not None and file != "-":
-            return diagnose_log(Path(file), device=device)
+            path = Path(file)
+            if is_endless(path):
+                raise UsageError(f"{file} is a device, and no log", hint=_HOW)
+            with path.open("rb") as stream:
+                return diagnose(as_log(stream, file), device=device)
         if sys.stdin is None:  # closed by the caller
             raise UsageError("standard input is closed", hint=_HOW)
         if sys.stdin.isatty():
             if file is None:
                 raise UsageError("there is nothing to diagnose", hint=_HOW)
             click.echo("Paste the output, then press Enter and Ctrl-D.", err=True)
-        return diagnose(sys.stdin.buffer, device=device)
+        return diagnose(as_log(sys.stdin.buffer, _named(file)), device=device)
     except OSError as error:
         raise UsageError(f"{_named(file)} cannot be read: {error.strerror}", hint=_HOW) from error
 

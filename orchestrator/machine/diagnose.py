@@ -37,7 +37,7 @@ DEVICE: Final = Device(12, 1)
 NO_FAULT: Final = "no fault found"
 
 EXPLAINS: Final[Mapping[FaultClass, frozenset[FaultClass]]] = {
-    "network": frozenset({"bad-pin"}),
+    "network": frozenset({"bad-pin", "network"}),
     "disk-full": frozenset({"unknown", "compiler-crash"}),
     "arch-corruption": frozenset({"arch-dropped"}),
     "timeout": frozenset({"oom"}),
@@ -160,7 +160,7 @@ def diagnose(
     faults = [_made(group, collector) for group in ordered]
     if code:
         faults = _with_code(faults, code, lines.last_line, device)
-    summary = _arches_line(collector)
+    summary = _warning_line(collector) or _arches_line(collector)
     if listing:
         fault, told = listing.judge(device)
         summary = told
@@ -269,6 +269,21 @@ def _judge_kept_arches(collector: _Collector) -> None:
         if _loads(_arches(hit.what), collector.device) is None:
             rule = replace(hit.rule, fault="arch-dropped", advice=dropped, role="silent")
             collector.take(Hit(hit.number, hit.text, rule))
+
+
+def _warning_line(collector: _Collector) -> str | None:
+    """Tell when torch warns of a GPU that is newer than its range, and its code loads there all the same."""
+    notes = collector.notes
+    for hit, limits in zip(notes.get("capability", ()), notes.get("range", ()), strict=False):
+        device, newest = Device.parse(hit.what), limits.what.rpartition("(")[2]
+        way = _loads((newest,), device)
+        if way is not None:
+            sm = newest.replace(".", "")
+            return (
+                f"{NO_FAULT}: torch's warning about compute capability {device} is harmless, as its code for"
+                f" sm_{sm} runs on {device} ({'exact' if way == 'exact' else 'compatible, not exact'})"
+            )
+    return None
 
 
 def _arches_line(collector: _Collector) -> str:

@@ -1,5 +1,7 @@
 """The lines of a log that mean something: streamed, in little memory, whatever the bytes.
 
+A line ends at a newline, and also at a bare carriage return; lines are counted by newlines, as editors do.
+
 A log can have hundreds of MB. So stems of the rules' hints are searched in whole blocks, only lines that hold
 one are looked at, and only the rules are tried whose hints a line holds.
 """
@@ -20,7 +22,7 @@ if TYPE_CHECKING:
 
 # fmt: off
 STEMS: Final = (
-    "rror:", "rror ", "rror[", "rror(", "rror\n", "rror\r", "rror\x1b", "cudaError", "ERROR:", "ERROR ",
+    "rror:", "rror ", "rror[", "rror(", "rror\n", "rror\x1b", "cudaError", "ERROR:", "ERROR ",
     "ERROR_", "ERROR\n", "nternal compiler", "fatal:", "fatal ", "died ", "FAILED", "ailed", "ailure",
     "xception", "Killed", "ndefined", "annot ", "*** ", "ninja: ", "not ", "Not ", "NOT ", "No ",
     "no kernel", "denied", "panicked", "nterrupt", "SystemExit", "Unavailable", " fault", "Abort",
@@ -30,6 +32,7 @@ STEMS: Final = (
     "target arch", "for archs", "/ptxas", "torch.ops", "(2.", "arch_bin", "Arch cond", "Unknown CUDA",
     "only support", "exactly by", "UNSUPPORTED", "built for", "expects arch", "kernel image", "torch 2",
     "torch==2", "torch-2", "uninstalled", "detected CUDA", "Did you run", "mismatch", "matching platform",
+    "too old", "nsufficient", "cuda capability", ") - (",
 )
 # fmt: on
 """Each hint of the table meets one of these (`meets`). They are fewer, and it is their number that costs
@@ -38,10 +41,13 @@ MARK: Final = b"[sparkbuild] "
 """Begins each line of ours in a log."""
 BLOCK: Final = 1 << 20
 LINE_LIMIT: Final = 4096
-"""Bytes of a line that are looked at: linker command lines run to megabytes."""
+"""Bytes of a line that are looked at, at its begin and at its end: linker command lines run to megabytes."""
 SHOWN: Final = 300
 """Characters of a line that are shown."""
 _TAIL: Final = 64 << 10
+_LEAD: Final = 40
+"""Characters that are shown before what a rule found far out in a line."""
+_CUT: Final = "\N{HORIZONTAL ELLIPSIS} "
 _LEAST_STEM: Final = 4
 _MOST_CHOICES: Final = 4096
 
@@ -99,7 +105,7 @@ class LogLines:
     @property
     def last_line(self) -> str | None:
         """The last line that is not empty and none of ours; None without one. To be asked after `hits`."""
-        for raw in reversed(self._tail.split(b"\n")):
+        for raw in reversed(_flat(self._tail).split(b"\n")):
             text = _shown(_plain(raw).strip())
             if text.strip() and not raw.startswith(MARK):
                 return text
@@ -107,20 +113,23 @@ class LogLines:
 
     def hits(self) -> Iterator[Hit | End]:
         """Yield what the rules say of the lines, in order."""
-        for number, block in self._blocks():
+        for number, read in self._blocks():
+            block = _flat(read)
             hinted = self._hinted(block)
-            first, at = number, 0
+            first, counted, at = number, 0, 0
             for start in sorted(hinted):
                 while self._follows and at < start:
+                    first, counted = first + read.count(b"\n", counted, at), at
                     yield from self._judge(first, block, at, ())
-                    first, at = first + 1, _next(block, at)
+                    at = _next(block, at)
                 if start >= at:
-                    first, at = first + block.count(b"\n", at, start), start
+                    first, counted, at = first + read.count(b"\n", counted, start), start, start
                     yield from self._judge(first, block, at, hinted[start])
-                    first, at = first + 1, _next(block, at)
+                    at = _next(block, at)
             while self._follows and at <= len(block):
+                first, counted = first + read.count(b"\n", counted, at), at
                 yield from self._judge(first, block, at, ())
-                first, at = first + 1, _next(block, at)
+                at = _next(block, at)
 
     @property
     def _follows(self) -> bool:
@@ -155,6 +164,7 @@ class LogLines:
     def _judge(self, number: int, block: bytes, at: int, stems: tuple[bytes, ...]) -> Sequence[Hit | End]:
         end = block.find(b"\n", at, at + LINE_LIMIT)
         raw = block[at : end if end >= 0 else at + LINE_LIMIT]
+        far = _far_end(block, at) if end < 0 and stems else b""
         if raw.startswith(MARK):
             return _end(raw)
         line = _plain(raw)
@@ -175,6 +185,9 @@ class LogLines:
             return ()
         quoted = in_frame or _CODE.match(text) is not None
         hits = self._fitting(number, text, stems, quoted=quoted, indented=indent > 0)
+        if far and all(hit.rule.role == "note" for hit in hits):
+            ending = _CUT + _plain(far).strip()
+            hits += self._fitting(number, ending, stems, quoted=quoted, indented=True)
         raised = margin is not None and not in_frame
         if raised and all(hit.rule.role == "note" for hit in hits) and RAISED.match(text):
             hits.append(Hit(number, _shown(text), table()[-1]))
@@ -202,13 +215,17 @@ class LogLines:
                     break
             if found is None:
                 continue
-            hits.append(Hit(number, _shown(text), rule, found.groupdict().get("what") or ""))
+            hits.append(Hit(number, _shown(text, found), rule, found.groupdict().get("what") or ""))
             if rule.role != "note":
                 break
         return hits
 
     def _blocks(self) -> Iterator[tuple[int, bytes]]:
-        """Yield whole lines from byte `start` on, about 1 MiB at a time, with the number of the first."""
+        """Yield whole lines from byte `start` on, about 1 MiB at a time, with the number of the first.
+
+        Where 1 MiB holds no end of a line, it ends at what a progress bar overwrote; of a line that is longer
+        still, begin and end remain.
+        """
         number, left = 1, self._start
         while left:
             before = self._stream.read(min(left, BLOCK))
@@ -220,14 +237,17 @@ class LogLines:
         while block := self._stream.read(BLOCK):
             self._tail = (self._tail + block)[-_TAIL:]
             self.blank = self.blank and block.isspace()
-            whole, newline, rest = block.rpartition(b"\n")
-            if not newline:
-                # Of an endless line, the start will do.
-                carry = carry if len(carry) > BLOCK else carry + block
+            whole, end, rest = block.rpartition(b"\n")
+            if not end:
+                whole, end, rest = block.rpartition(b"\r")
+            if not end:
+                carry += block
+                if len(carry) > 2 * BLOCK:
+                    carry = carry[:BLOCK] + carry[-BLOCK:]
                 continue
             lines = carry + whole
             yield number, lines
-            number += lines.count(b"\n") + 1
+            number += lines.count(b"\n") + (end == b"\n")
             carry = rest
         if carry:
             yield number, carry
@@ -240,16 +260,33 @@ def meets(hint: str, stem: str) -> bool:
     return any(hint.endswith(stem[:length]) for length in range(_LEAST_STEM, len(stem)))
 
 
+def _flat(block: bytes) -> bytes:
+    """End a line where a terminal overwrites it, too (a progress bar); every offset stays as it is."""
+    if b"\r" not in block:
+        return block
+    return block.replace(b"\r\r\n", b"  \n").replace(b"\r\n", b" \n").replace(b"\r", b"\n")
+
+
+def _far_end(block: bytes, at: int) -> bytes:
+    """Return the end of the line that begins at `at`, as far as `LINE_LIMIT` does not show it."""
+    end = block.find(b"\n", at)
+    end = end if end >= 0 else len(block)
+    return block[max(at + LINE_LIMIT - SHOWN, end - LINE_LIMIT) : end]
+
+
 def _plain(raw: bytes) -> str:
-    """Decode a line; of one that was overwritten (a progress bar) return what stood last."""
+    """Decode a line, without escapes and without what a server or docker puts before it."""
     line = raw[:LINE_LIMIT].decode("utf-8", "replace")
     if "\x1b" in line:
         line = _ESCAPES.sub("", line)
-    line = line.rstrip().rpartition("\r")[2]
+    line = line.rstrip()
     return _PREFIX.sub("", line) if line[:1] in "#(12EIW" else line
 
 
-def _shown(text: str) -> str:
+def _shown(text: str, found: re.Match[str] | None = None) -> str:
+    """Return what can be shown of a line: its begin, or what was found when that stands further out."""
+    if found is not None and found.start() >= SHOWN - _LEAD:
+        text = _CUT + text[found.start() - _LEAD :]
     text = text[:SHOWN]
     return text if text.isprintable() else "".join(char if char.isprintable() else " " for char in text)
 

@@ -172,6 +172,16 @@ def _ptx(found: Found) -> str:
     )
 
 
+def _driver(found: Found) -> str:
+    number = int(found.first or 0)
+    knows = f" (it knows CUDA {number // 1000}.{number % 1000 // 10} and older)" if number else ""
+    return (
+        f"The driver is older than the CUDA toolkit that the program was built with{knows}. Upgrade the"
+        " driver; or install, or build, what an older toolkit made (`--cuda PATH` names one). `nvidia-smi`"
+        " shows the newest CUDA version that the driver knows."
+    )
+
+
 def _guard(found: Found) -> str:
     if "fmha_cutlass" in found.text:
         return (
@@ -211,6 +221,8 @@ RULES: Final[tuple[Rule, ...]] = (
         r"(?:\A|[\s'\"`(=])(?P<what>/[\w./+-]{1,200}/ptxas(?:-blackwell)?)(?=[\s'\"`):]|\Z)",
     ),
     note("triton", "PTXASError", r"(?P<what>PTXASError|Triton PTX)"),
+    note("capability", "cuda capability", r"which is of cuda capability (?P<what>\d{1,2}\.\d)(?!\d)"),
+    note("range", ") - (", r"\((?P<what>\d{1,2}\.\d\) - \(\d{1,2}\.\d)\)"),
     note("ops", "torch.ops.", r"torch\.ops\.(?P<what>\w{1,60})"),
     row(
         "arch-corruption",
@@ -298,6 +310,13 @@ RULES: Final[tuple[Rule, ...]] = (
         r"PTX was compiled with an unsupported toolchain|UNSUPPORTED_PTX_VERSION"
         r"|cudaEcudaErrorUnsupportedPtxVersion",
         _ptx,
+    ),
+    row(
+        "ptx-newer-than-driver",
+        "system is too old|version is insufficient|cudaErrorInsufficientDriver",
+        r"driver on your system is too old(?: \(found version (?P<what>\d{4,6})\))?"
+        r"|CUDA driver version is insufficient for CUDA runtime|cudaErrorInsufficientDriver",
+        _driver,
     ),
     row(
         "runtime-guard",

@@ -42,6 +42,23 @@ def _network(found: Found) -> str:
     )
 
 
+def _broken_off(_found: Found) -> str:
+    return (
+        "The transfer from git's server broke off, which is mostly chance: run the same again. When it comes"
+        " back, a proxy or a slow line cuts it; get all sources first, with `sparkbuild fetch all --arch"
+        " 12.1a`."
+    )
+
+
+def _wheel(found: Found) -> str:
+    return (
+        f"{found.first or 'The wheel'} is for another Python or platform than this one: the last three parts"
+        " of its name say which (Python, ABI, platform). `python -m pip debug --verbose` lists what fits"
+        " here; `sparkbuild audit WHEEL` tells what is in the wheel. Build it for this one, or run the"
+        " Python that it is for."
+    )
+
+
 def _bad_pin(found: Found) -> str:
     what = f"{found.first} " if found.names else "What is pinned "
     return (
@@ -117,6 +134,14 @@ def _library(found: Found) -> str:
     )
 
 
+def _toolkit(_found: Found) -> str:
+    return (
+        "No CUDA toolkit was found, or one without nvcc. Take the one that the stack locks (`--cuda pip`), or"
+        " name yours with `--cuda PATH` (outside sparkbuild: set CUDA_HOME to it, and put its bin folder on"
+        " the PATH)."
+    )
+
+
 def _submodule(_found: Found) -> str:
     return (
         "The sources are not whole: a submodule is missing. `sparkbuild fetch all --arch 12.1a` gets every"
@@ -138,6 +163,15 @@ def _protocol(found: Found) -> str:
 RULES: Final[tuple[Rule, ...]] = (
     row(
         "network",
+        "RPC failed|fatal: |error: ",
+        # curl 6 and 7: no host, no connection; that is no chance.
+        r"(?:RPC failed; (?!curl [67] )|fetch-pack: .{0,40}(?:early EOF|unexpected disconnect)"
+        r"|\Afatal: early EOF|remote end hung up unexpectedly)",
+        _broken_off,
+        retry=True,
+    ),
+    row(
+        "network",
         "ould not resolve|Failed to connect|ouldn't connect|ailure in name|Network is unreachable"
         "|Name or service not known|Failed to establish a new connection|Connection reset by peer"
         "|Connection refused|Connection timed out|No route to host",
@@ -149,12 +183,11 @@ RULES: Final[tuple[Rule, ...]] = (
     ),
     row(
         "network",
-        "Failed to clone|failed to clone|RPC failed|fatal: early|fatal: the remote|CERTIFICATE_VERIFY_FAILED"
+        "Failed to clone|failed to clone|RPC failed|CERTIFICATE_VERIFY_FAILED"
         "|ProxyError|ConnectTimeout|ReadTimeout|Read timed out|ould not fetch URL"
         "|onnection broken|error: 5|error: 429|HTTP Error 5|SSLError|RemoteDisconnected|Failed to fetch",
-        r"(?:[Ff]ailed to clone (?:repository|'|http)|RPC failed; |fetch-pack: .{0,40}early EOF"
-        r"|\Afatal: early EOF"
-        r"|remote end hung up unexpectedly|CERTIFICATE_VERIFY_FAILED|ProxyError|ConnectTimeout|ReadTimeout"
+        r"(?:[Ff]ailed to clone (?:repository|'|http)|RPC failed; "
+        r"|CERTIFICATE_VERIFY_FAILED|ProxyError|ConnectTimeout|ReadTimeout"
         r"|Read timed out|IncompleteRead\(|ould not fetch URL|[Cc]onnection broken|RemoteDisconnected"
         r"|requested URL returned error: (?:5\d\d|429)|HTTP Error 5\d\d|SSLError\(|Failed to fetch: `?http)",
         _network,
@@ -189,6 +222,12 @@ RULES: Final[tuple[Rule, ...]] = (
         r"(?:that satisfies the requirement (?P<what>[\w.\[\]-]{1,80}[=<>~!,\d.\w+*]{0,80})"
         r"|No matching distribution found|matching platform tag|No solution found when resolving)",
         _bad_pin,
+    ),
+    row(
+        "bad-pin",
+        "not a supported wheel",
+        r"(?:\AERROR: (?P<what>[^\s/]{1,200}\.whl) )?is not a supported wheel on this platform",
+        _wheel,
     ),
     row(
         "bad-pin",
@@ -245,6 +284,13 @@ RULES: Final[tuple[Rule, ...]] = (
         "Could NOT find Python",
         r"Could NOT find Python\w{0,10} .{0,200}Development",
         lambda found: "A file is missing. Python.h: " + _HEADERS["Python.h"] + "." + found.first,
+    ),
+    row(
+        "missing-header",
+        "is not set|Could NOT find CUDA|No CMAKE_CUDA_COMPILER|ailed to find nvcc|cannot find the CUDA",
+        r"CUDA_HOME (?:environment variable )?is not set|(?<!-- )Could NOT find CUDA(?:Toolkit)?\b"
+        r"|No CMAKE_CUDA_COMPILER could be found|Failed to find nvcc|cannot find the CUDA libraries",
+        _toolkit,
     ),
     row("missing-header", "cannot find -l", r"cannot find -l(?P<what>[\w.+-]{1,100})", _library),
     row("missing-header", "Did you run 'git submodule", r"Did you run 'git submodule", _submodule),

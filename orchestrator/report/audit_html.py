@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from orchestrator.audit.coverage import Counts
     from orchestrator.audit.findings import Finding
     from orchestrator.audit.report import AuditReport, DeviceReport, ModuleReport, SpecReport
+    from orchestrator.model.archvalues import Device
 
 _KERNELS = 8
 """Kernels that are named of one container."""
@@ -103,7 +104,7 @@ def _device(report: DeviceReport) -> Iterator[str]:
         heads = "".join(f'<th class="n">{word}</th>' for word in _COLUMNS.values())
         yield f"<table><thead><tr><th>verdict</th><th>module</th>{heads}</tr></thead><tbody>"
         for module in shown:
-            yield _row(module.verdict, module.counts, "".join(_module(module)))
+            yield _row(module.verdict, module.counts, "".join(_module(module, report.device)))
         if cubins:
             inside = f"<div>cubins outside containers</div>{_bar(report.cubins)}{_why(cubins)}"
             yield _row(
@@ -135,7 +136,7 @@ def _row(verdict: str, counts: Counts, inside: str) -> str:
     )
 
 
-def _module(module: ModuleReport) -> Iterator[str]:
+def _module(module: ModuleReport, device: Device) -> Iterator[str]:
     yield f'<div class="path">{_text(module.path)}</div>'
     yield _bar(module.counts)
     yield _why(module.containers)
@@ -146,7 +147,7 @@ def _module(module: ModuleReport) -> Iterator[str]:
         style = ' class="error"' if module.failed else ""
         yield f"<div{style}>It should be {_text(module.expected)}{excused}.</div>"
     yield _findings(module.findings)
-    if images := words.held(module):
+    if images := words.held(module, device):
         yield _folded("Images by arch", _text(", ".join(images)))
     if module.kernels is not None:
         yield _folded("Kernels", "".join(_kernels(module)))

@@ -35,6 +35,8 @@ _STYLES = {
     "partial": "yellow", "jit": "yellow", "none": "red", "error": "red", "warning": "yellow",
 }  # fmt: skip
 _HEAD = ("verdict", "exact", "compat", "jit", "none", "total")
+_BESIDE = 24
+"""Columns that the images get at the least."""
 _ROWS = 20
 """With more modules than this, the good ones are counted in one line."""
 _KERNELS = 3
@@ -108,7 +110,7 @@ class _Page:
             rows.append((_verdict(report.cubins), report.cubins, "(cubins outside containers)"))
         if rows:
             yield Text()
-            yield from self._rows(rows, shown, cubins)
+            yield from self._rows(rows, [(one, words.held(one, report.device)) for one in shown], cubins)
         if folded:
             many = sum(one.counts.total for one in folded)
             text = f"{len(folded):,} modules are native: all of their {many:,} containers load; -v lists them"
@@ -122,7 +124,7 @@ class _Page:
     def _rows(
         self,
         rows: Sequence[tuple[str, Counts, str]],
-        modules: Sequence[ModuleReport],
+        modules: Sequence[tuple[ModuleReport, list[str]]],
         cubins: Sequence[ContainerReport],
     ) -> Iterator[Text]:
         numbers = [
@@ -134,36 +136,30 @@ class _Page:
         room = self._width - at - 1
         wide = self._width >= _WIDE
         longest = max(cell_len(path) for _, _, path in rows)
-        column = min(longest, room * 55 // 100 if wide else room)
+        column = min(longest, room - 3 - _BESIDE if wide else room)
         head = self._cells(_HEAD, widths) + "  " + ("module".ljust(column) + "  images" if wide else "module")
         yield Text(head, style="bold")
         for number, (verdict, _, path) in enumerate(rows):
-            module = modules[number] if number < len(modules) else None
-            images = words.held(module) if module is not None else []
-            beside = self._beside(images, room - column - 3) if wide and images else [""]
+            module, images = modules[number] if number < len(modules) else (None, [])
+            beside = self._beside(images, room - column - 3) if wide else []
             line = f"{self._cells(numbers[number], widths)}  {self._path(path, column)}"
-            for rank, text in enumerate(beside):
+            for rank, text in enumerate(beside or [""]):
                 begin = line if not rank else ""
                 full = f"{set_cell_size(begin, at + 1 + column)}  {text}" if text else begin
                 yield _painted(full, verdict if not rank else None)
-            yield from self._why(module, cubins, images=[] if wide else images)
+            yield from self._why(module, cubins, images=[] if beside else images)
 
     def _cells(self, cells: Sequence[str], widths: Sequence[int]) -> str:
         first, *rest = zip(cells, widths, strict=True)
         return f"  {first[0]:<{first[1]}}" + "".join(f" {cell:>{width}}" for cell, width in rest)
 
     def _beside(self, images: Sequence[str], room: int) -> list[str]:
-        """Return the images in a column; two lines of it, unless all is asked for."""
-        found = [
-            line.replace(_TIED, " ")
-            for line in textwrap.wrap(
-                _tied(printable(", ".join(images))), max(room, 20), break_long_words=False
-            )
-        ]
-        if self._verbose or len(found) <= 2:  # noqa: PLR2004 - two lines
-            return found
-        last = found[1].rpartition(", ")[0] if len(found[1]) > room - 3 else found[1].rstrip(", ")
-        return [found[0], f"{last}, …"]
+        """Return the images in a column; nothing when it would take more than two lines, or not fit."""
+        text = _tied(printable(", ".join(images)))
+        found = textwrap.wrap(text, room, break_long_words=False, break_on_hyphens=False)
+        if len(found) > 2 or any(len(line) > room for line in found):  # noqa: PLR2004 - two lines
+            return []
+        return [line.replace(_TIED, " ") for line in found]
 
     def _why(
         self, module: ModuleReport | None, cubins: Sequence[ContainerReport], images: Sequence[str]
@@ -176,7 +172,8 @@ class _Page:
             yield from self._wrapped(text, "      ", style=_STYLES[how], mark=len(text.partition(":")[0]))
         for reason in module.reasons if module is not None else ():
             yield from self._wrapped(reason, "        ")
-        if images and (self._verbose or len({box.arches for box in boxes}) != 1):
+        wide = self._width >= _WIDE
+        if images and (wide or self._verbose or len({box.arches for box in boxes}) != 1):
             yield from self._wrapped(f"images: {', '.join(images)}", "      ", style="dim")
         if module is None:
             return
@@ -264,13 +261,15 @@ class _Page:
             yield Text(f"      and {len(changes) - most:,} more containers; -v names all", style="dim")
 
     def _path(self, path: str, room: int) -> str:
-        """Cut a path that is too long: first its ABI tag, then in the middle."""
+        """Cut a path that is too long: first its ABI tag, then its folders, last the name of the file."""
         if cell_len(path) > room:
             path = _ABI.sub("….so", path)
         if cell_len(path) <= room:
             return path
-        tail = path[-(room * 2 // 3) :]
-        while cell_len(tail) > room * 2 // 3:
+        name = path[path.rfind("/") + 1 :]
+        most = max(room * 2 // 3, cell_len(name) + 1 if cell_len(name) + 2 <= room else 0)
+        tail = path[-most:]
+        while cell_len(tail) > most:
             tail = tail[1:]
         return set_cell_size(path, room - 1 - cell_len(tail)).rstrip() + "…" + tail
 

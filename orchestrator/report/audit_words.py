@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from orchestrator.audit.containers import grouped, served
 from orchestrator.audit.driver import newer_driver
+from orchestrator.audit.shortfall import foreign, loads
 from orchestrator.model.archvalues import ARCHES, Arch
 
 if TYPE_CHECKING:
@@ -79,13 +80,7 @@ def headline(report: DeviceReport) -> str:
         every = f"all {total:,} {what} hold" if total > 1 else f"the only {what[:-1]} holds"
         text = f"{every} {code} ({how})"
     else:
-        many = f"{native:,}" if native else "none"
-        parts = [f"{many} of {total:,} {what} hold{'' if native > 1 else 's'} {code}"]
-        if jit:
-            parts.append(f"{jit:,} only run{'' if jit > 1 else 's'} by JIT{_all_of(held, 'jit')}")
-        if rest := total - native - jit:
-            parts.append(f"{rest:,} do{'' if rest > 1 else 'es'} not run{_all_of(held, 'none')}")
-        text = "; ".join(parts)
+        text = _shortfall(report, held, (total, native, jit))
     if excused := sum(module.excepted for module in held):
         text += f"; {excused:,} {'are' if excused > 1 else 'is'} excused by the policy"
     errors = [
@@ -95,6 +90,21 @@ def headline(report: DeviceReport) -> str:
         more = f" (and {len(errors) - 1:,} more)" if len(errors) > 1 else ""
         text += f", but {errors[0].text}{more}"
     return text
+
+
+def _shortfall(report: DeviceReport, held: Sequence[ModuleReport], numbers: tuple[int, int, int]) -> str:
+    what, code = _what(report), f"machine code that {report.device} loads"
+    total, native, jit = numbers
+    if total == 1:
+        how = "only runs by JIT" if jit else "does not run"
+        return f"the only {what[:-1]} holds no {code}; it {how}{_all_of(held, 'jit' if jit else 'none')}"
+    many = f"{native:,}" if native else "none"
+    parts = [f"{many} of {total:,} {what} hold{'' if native > 1 else 's'} {code}"]
+    if jit:
+        parts.append(f"{jit:,} only run{'' if jit > 1 else 's'} by JIT{_all_of(held, 'jit')}")
+    if rest := total - native - jit:
+        parts.append(f"{rest:,} do{'' if rest > 1 else 'es'} not run{_all_of(held, 'none')}")
+    return "; ".join(parts)
 
 
 def _all_findings(report: DeviceReport) -> Iterator[Sequence[Finding]]:
@@ -129,11 +139,61 @@ def advice(spec: SpecReport, report: DeviceReport, recipes: Mapping[str, str]) -
     if len(wanted) == len(boxes):
         arch = arch_for(report.device)
         return f"{newer_driver(max(wanted))}; or build it from source for {arch}"
-    recipe = recipes.get(distribution(spec))
+    return "; ".join(_to_do(report, recipes.get(distribution(spec))))
+
+
+def _to_do(report: DeviceReport, recipe: str | None) -> Iterator[str]:
+    failed = [module for module in ordered(report.modules) if module.failed and module.short]
+    cubins = [box for held in report.bare.values() for box in held]
+    serving = [] if any(not box.native for box in cubins) else serving_siblings(report.modules, failed)
+    if serving:
+        which = f"{listed(serving, last='or')}, which serve{'' if len(serving) > 1 else 's'} {report.device}"
+        yield f"see that what loads is {which}: {listed([title(one.path) for one in failed])} need not"
+        return
+    parts: list[tuple[str, str, Sequence[ContainerReport], str]] = [
+        (title(one.path), "containers of ", one.containers, one.verdict) for one in failed
+    ]
+    if any(not box.native for box in cubins):
+        parts.append(("the cubins outside containers", "of ", cubins, "partial"))
     arch = arch_for(report.device)
+    usable, others = [], []
+    chips: set[str] = set()
+    for name, part, boxes, verdict in parts:
+        fallen = [box for box in boxes if not box.native]
+        alien = [box for box in fallen if foreign(box.arches, report.device)]
+        chips.update(arch for box in alien for arch in box.arches)
+        if alien:
+            others.append(name if len(alien) == len(boxes) else f"{len(alien):,} {part}{name}")
+        if len(alien) < len(fallen):
+            usable.append(f"part of {name}" if verdict == "partial" else f"{name} ({verdict})")
     if recipe is not None:
-        return f"build it from source: sparkbuild {recipe} --arch {arch}"
-    return f"build it from source for {arch}, or take a wheel that was"
+        yield f"build it from source: sparkbuild {recipe} --arch {arch}"
+    elif usable:
+        what = "be replaced by something else"
+        yield f"what you call of {listed(usable)} must come from a build for {arch}, or {what}"
+    if others:
+        head = "" if recipe is not None or usable else "replace what you call by something else: "
+        why_not = f"written for the own instructions of {listed(sorted(chips, key=_number), _ARCHES)}"
+        yield f"{head}{listed(others)}: {why_not}, usually cannot be built for {arch}"
+
+
+def serving_siblings(modules: Iterable[ModuleReport], failed: Sequence[ModuleReport]) -> list[str]:
+    """Return the modules that load instead of those that fail, when each of these has such a sibling.
+
+    Siblings lie in one folder, and their names differ in versions only: `libx_cuda118.so`, `libx_cuda130.so`.
+    A single digit is no version: `fa2` and `fa3` are two different things.
+    """
+    good = [module for module in modules if module.verdict == "native"]
+    wanted = {_sibling(module.path) for module in failed}
+    if not wanted <= {_sibling(module.path) for module in good}:
+        return []
+    return [title(module.path) for module in good if _sibling(module.path) in wanted]
+
+
+def _sibling(path: str) -> str:
+    """Return a path with `#` for each number of two or more digits in the name of the file."""
+    folder, slash, name = path.rpartition("/")
+    return folder + slash + re.sub(r"\d{2,}", "#", name)
 
 
 def arch_for(device: Device) -> str:
@@ -186,12 +246,17 @@ def _counted(told: Sequence[tuple[str, int]], *, every: bool) -> str:
     return ("; " if any(", " in text for text, _ in told) else ", ").join(parts)
 
 
-def held(module: ModuleReport) -> list[str]:
-    """Return the images of a module by arch, as `sm_90a (53)`, and what never is coverage."""
+def held(module: ModuleReport, device: Device) -> list[str]:
+    """Return the images of a module by arch, as `sm_90a (53)`: first those that load on the device.
+
+    At the end comes what never is coverage.
+    """
     images = [
         f"{name} ({many:,})"
         for found in module.images.values()
-        for name, many in sorted(found.items(), key=lambda item: _number(item[0]))
+        for name, many in sorted(
+            found.items(), key=lambda item: (not loads(item[0], device), _number(item[0]))
+        )
     ]
     for what, more in (("to be linked first: ", module.relocatable), ("cubins: ", module.cubins)):
         told = [f"{name} ({many:,})" for name, many in more.items()]
@@ -242,7 +307,7 @@ def _short_counts(counts: Counts) -> str:
     return ", ".join(f"{many:,} {word}" for many, word in rest if many) or "nothing"
 
 
-def listed(names: Sequence[str], most: int = _NAMED) -> str:
-    """Return `a`, `a and b`, or `a, b and 3 more`."""
+def listed(names: Sequence[str], most: int = _NAMED, *, last: str = "and") -> str:
+    """Return `a`, `a and b`, or `a, b and 3 more`; `last` is the word between the last two."""
     shown = list(names) if len(names) <= most else [*names[: most - 1], f"{len(names) - most + 1:,} more"]
-    return " and ".join(part for part in (", ".join(shown[:-1]), shown[-1]) if part)
+    return f" {last} ".join(part for part in (", ".join(shown[:-1]), shown[-1]) if part)

@@ -8,7 +8,7 @@ import pytest
 from kernelfiles import image, unit
 
 from orchestrator.audit.facts import FileFacts, Kind
-from orchestrator.audit.shortfall import late_ptx, names, short_of, shortfall, suffix_reasons
+from orchestrator.audit.shortfall import foreign, late_ptx, loads, names, short_of, shortfall, suffix_reasons
 from orchestrator.model.archvalues import Device
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ def said(*boxes: Container, total: int = 0, driver: tuple[int, int] | None = Non
         (
             said(box("sm_52")),
             (
-                "none of 1 containers has SASS for 12.1; they hold "
+                "the only container has no SASS for 12.1; it holds "
                 "sm_52 (1); that is sm_52 only, the default of "
                 "nvcc 11 and 12 when no arch is set"
             ),
@@ -54,14 +54,14 @@ def said(*boxes: Container, total: int = 0, driver: tuple[int, int] | None = Non
         (
             said(box("sm_120a")),
             (
-                "none of 1 containers has SASS for 12.1; they hold sm_120a (1); sm_120a loads on 12.0 only: "
+                "the only container has no SASS for 12.1; it holds sm_120a (1); sm_120a loads on 12.0 only: "
                 "build for 12.0f or 12.1a"
             ),
         ),
         (
             said(box("compute_80", "compute_90")),
             (
-                "none of 1 containers has SASS for 12.1 (1 run by JIT, 0 not at all); they hold "
+                "the only container has no SASS for 12.1, but runs by JIT; it holds "
                 "compute_80 (1), "
                 "compute_90 (1); that is PTX only, which the driver has to compile when it is "
                 "first used"
@@ -70,7 +70,7 @@ def said(*boxes: Container, total: int = 0, driver: tuple[int, int] | None = Non
         (
             said(box("sm_90a", "compute_90a")),
             (
-                "none of 1 containers has SASS for 12.1; they hold "
+                "the only container has no SASS for 12.1; it holds "
                 "compute_90a (1), sm_90a (1); compute_90a is "
                 "compiled by the driver on 9.0 only, unlike compute_90"
             ),
@@ -78,8 +78,8 @@ def said(*boxes: Container, total: int = 0, driver: tuple[int, int] | None = Non
         (
             said(box("sm_80", "compute_80@9.1"), driver=(9, 0), jit=True),
             (
-                "none of 1 containers runs for 12.1; they hold compute_80 (1), sm_80 (1); PTX 9.1 needs a "
-                "driver of CUDA 13.1 (590) or newer"
+                "the only container does not run for 12.1; it holds compute_80 (1), sm_80 (1); PTX 9.1 "
+                "needs a driver of CUDA 13.1 (590) or newer"
             ),
         ),
         (
@@ -155,3 +155,27 @@ def test_names_are_counted_and_cut() -> None:
     many = [image(f"sm_{number}") for number in (75, 80, 86, 87, 89, 90, 100, 103)]
     assert names(many).endswith(", sm_86 (1), sm_87 (1), 2 more")
     assert {one.kind for one in many} == {Kind.SASS}
+
+
+@pytest.mark.parametrize(
+    ("arches", "device", "expected"),
+    [
+        (("sm_90a",), SPARK, True),
+        (("sm_90a", "sm_100f", "sm_103a", "compute_100a"), SPARK, True),
+        (("sm_90a", "sm_90"), SPARK, False),
+        (("sm_90a", "sm_120a"), SPARK, False),
+        (("sm_90a", "tile"), SPARK, False),
+        ((), SPARK, False),
+        (("sm_101a",), Device(11, 0), False),
+        (("sm_101a",), Device(10, 0), True),
+    ],
+)
+def test_code_for_the_instructions_of_other_chips(
+    arches: tuple[str, ...], device: Device, *, expected: bool
+) -> None:
+    assert foreign(arches, device) is expected
+
+
+def test_images_that_load() -> None:
+    names_ = ("sm_120", "sm_120f", "sm_121a", "sm_121", "sm_120a", "sm_100f", "compute_120", "tile")
+    assert [name for name in names_ if loads(name, SPARK)] == ["sm_120", "sm_120f", "sm_121a", "sm_121"]

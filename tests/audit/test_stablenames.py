@@ -6,6 +6,8 @@ import pytest
 
 from orchestrator.audit.stablenames import stable
 
+BARRIER = "_ZN4c10d16symmetric_memory14barrier_kernelEPPjiiim"
+
 
 @pytest.mark.parametrize(
     ("name", "same"),
@@ -24,6 +26,26 @@ from orchestrator.audit.stablenames import stable
             "_ZN3cub3CUB6detail11EmptyKernelIvEEvv",
         ),
         ("_ZN6thrust20THRUST_300001_SM_9004cudaE", "_ZN6thrust6THRUST4cudaE"),
+        # a static kernel, behind the id of its file: torch 2.14.0 and 2.14.1
+        (
+            f"__nv_static_48__a7f2b488_20_nvshmem_extension_cu_7a258fee_39268_{BARRIER}",
+            BARRIER,
+        ),
+        (
+            f"__nv_static_48__0c1d2e3f_20_nvshmem_extension_cu_516304e7_39268_{BARRIER}",
+            BARRIER,
+        ),
+        (
+            "__nv_static_28__5ba52bd0_7_topk_cu_f2f78010__ZN37_INTERNAL_5ba52bd0_7_topk_cu_f2f780104cuda3stdE",
+            "_ZN12_GLOBAL__N_14cuda3stdE",
+        ),
+        (
+            "_ZN57_INTERNAL_a7f2b488_20_nvshmem_extension_cu_7a258fee_392684cuda3std3__45__cpo5beginE",
+            "_ZN12_GLOBAL__N_14cuda3std3__45__cpo5beginE",
+        ),
+        # the id of a file where no length says how long it is
+        ("__fatbinwrap_a7f2b488_20_nvshmem_extension_cu_7a258fee_39268", "__fatbinwrap_nvshmem_extension_cu"),
+        ("_x_516304e7_14_init_device_cu_7a258fee__k", "_x_init_device_cu__k"),
         # an identifier in front that ends with digits
         ("_ZN5sm10040_GLOBAL__N__b51f33dc_8_Sleep_cu_088d913f4spinEv", "_ZN5sm10012_GLOBAL__N_14spinEv"),
     ],
@@ -42,6 +64,9 @@ def test_what_changes_is_taken_out(name: str, same: str) -> None:
         "_ZN99_GLOBAL__N__b51f33dc_8_Sleep_cu_088d913f4spinEv",  # a length that is wrong
         "_ZN40_GLOBAL__N__nothexes_8_Sleep_cu_088d913f4spinEv",
         "_ZN3cub18CUB_",
+        "__nv_static_48__a7f2b488_20_short",
+        "__nv_static_20__a7f2b488_20_nvshmem_extension_cu_7a258feeabc",  # a length that is wrong
+        "k_a7f2b488_19_nvshmem_extension_cu_7a258fee_3",  # a length that is wrong
         "1" * 5000 + "CUB_1_SM_1",
     ],
 )

@@ -106,6 +106,69 @@ class TestSamples:
         assert (fault["class"], fault["evidence"], fault["retry"]) == ("oom", "Killed", True)
 
 
+class TestOneLine:
+    """Lines that people paste alone."""
+
+    @pytest.mark.parametrize(
+        ("line", "fault", "words"),
+        [
+            (
+                "RuntimeError: The NVIDIA driver on your system is too old (found version 12080). Please",
+                "ptx-newer-than-driver",
+                "CUDA 12.8 and older",
+            ),
+            ("The NVIDIA driver on your system is too old", "ptx-newer-than-driver", "Upgrade the driver"),
+            (
+                "CUDA driver version is insufficient for CUDA runtime version",
+                "ptx-newer-than-driver",
+                "older toolkit",
+            ),
+            ("OSError: CUDA_HOME environment variable is not set.", "missing-header", "--cuda pip"),
+            ("Could NOT find CUDAToolkit (missing: CUDA_CUDART)", "missing-header", "--cuda pip"),
+            ("  No CMAKE_CUDA_COMPILER could be found.", "missing-header", "CUDA_HOME"),
+            (
+                "ERROR: t-1-cp312-cp312-linux_aarch64.whl is not a supported wheel on this platform.",
+                "bad-pin",
+                "t-1-cp312-cp312-linux_aarch64.whl is for another Python",
+            ),
+            ("x.whl is not a supported wheel on this platform", "bad-pin", "sparkbuild audit"),
+        ],
+    )
+    def test_a_class_and_what_to_do(self, line: str, fault: str, words: str) -> None:
+        (found,) = told(line).faults
+        assert (found.fault_class, found.retry) == (fault, False)
+        assert words in found.advice
+
+    def test_a_broken_transfer_is_tried_again(self) -> None:
+        lines = [
+            "error: RPC failed; curl 56 Recv failure: Connection reset by peer",
+            "fetch-pack: unexpected disconnect while reading sideband packet",
+            "fatal: early EOF",
+            "fatal: fetch-pack: invalid index-pack output",
+        ]
+        (fault,) = told(*lines).faults
+        assert (fault.fault_class, fault.retry, fault.line) == ("network", True, 1)
+        for line in lines[:1] + lines[2:3]:
+            assert [(one.fault_class, one.retry) for one in told(line).faults] == [("network", True)]
+        unknown = "error: RPC failed; curl 6 Could not resolve host: git.example"
+        assert [(one.fault_class, one.retry) for one in told(unknown).faults] == [("network", False)]
+
+    HEAD = "Found GPU0 NVIDIA GB10 which is of cuda capability 12.1."
+    RANGE = "Minimum and Maximum cuda capability supported by this version of PyTorch is"
+
+    def test_torchs_warning_is_no_fault_and_says_so(self) -> None:
+        for lines in (
+            [f"{self.HEAD} {self.RANGE} (8.0) - (12.0)"],
+            [self.HEAD, self.RANGE, "(8.0) - (12.0)"],
+        ):
+            diagnosis = told(*lines)
+            assert diagnosis.faults == ()
+            assert diagnosis.summary.startswith(f"{NO_FAULT}: torch's warning about compute capability 12.1")
+            assert "sm_120 runs on 12.1 (compatible, not exact)" in diagnosis.summary
+        assert "harmless" not in told(self.HEAD, self.RANGE, "(5.0) - (9.0)").summary
+        assert told(self.HEAD, self.RANGE, "(8.0) - (12.0)", "Killed").summary == "oom"
+
+
 class TestOrder:
     NETWORK = "fatal: unable to access 'https://git.example/a': Could not resolve host: git.example"
     PATCH = "error: patch failed: csrc/a.cu:12"

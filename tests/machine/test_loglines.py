@@ -211,6 +211,43 @@ def test_long_lines_are_cut_and_counted_once(tmp_path: Path) -> None:
     assert len(found[1]) == 300
 
 
+NVCC = b"nvcc fatal   : Unsupported gpu architecture 'compute_121a'"
+
+
+@pytest.mark.parametrize("length", [290, 3800, 4090, 4500, 5000, 9000, 3_000_000])
+def test_the_end_of_a_long_line_is_searched_and_shown(tmp_path: Path, length: int) -> None:
+    log = tmp_path / "log"
+    log.write_bytes(b"fine\n" + b"x" * length + NVCC + b"\nfine\n")
+    (fault,) = diagnose_log(log).faults
+    assert (fault.fault_class, fault.line) == ("toolchain-too-old", 2)
+    assert "compute_121a" in fault.evidence
+    assert len(fault.evidence) <= 300
+
+
+def test_a_carriage_return_ends_a_line(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    steps = b"".join(b"[%d/1000] Building a.o\r" % n for n in range(1000))
+    log.write_bytes(b"fine\r\n" + steps + b"ninja: error: no such file\nKilled\r\r\nfine\r")
+    found = diagnose_log(log).faults
+    assert [(fault.evidence, fault.line) for fault in found] == [("Killed", 3)]
+    log.write_bytes(b"fine\r\n" + steps + b"ninja: error: no such file\n")
+    assert first_error(log) == (2, "ninja: error: no such file")
+    assert last_line(log) == "ninja: error: no such file"
+    log.write_bytes(steps * 100 + b"ninja: error: no such file\rmore\nKeyError\n")
+    assert first_error(log) == (1, "ninja: error: no such file")
+
+
+def test_carriage_returns_do_not_count_as_lines(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    log.write_bytes(
+        b"a\rb\nTraceback (most recent call last):\r\n  x\r\n\r\nOdd: \xc3\xbc\r\na.c:1:1: error: y\n"
+    )
+    assert [(fault.evidence, fault.line) for fault in diagnose_log(log).faults] == [
+        ("Odd: \u00fc", 5),
+        ("a.c:1:1: error: y", 6),
+    ]
+
+
 def test_the_start_holds_across_blocks(tmp_path: Path) -> None:
     log = tmp_path / "log"
     line = b"a.c:1:1: error: old\n"

@@ -38,7 +38,9 @@ def test_a_screen_of_80_columns() -> None:
         "FAIL  vllm==0.33.0 on 12.1",
         "      4 of 18 containers hold machine code that 12.1 loads; 7 only run by JIT",
         "      (all of _vllm_fa2_C); 7 do not run (all of _vllm_fa3_C)",
-        "      To do: build it from source: sparkbuild vllm --arch 12.1a",
+        "      To do: build it from source: sparkbuild vllm --arch 12.1a; _vllm_fa3_C and",
+        "      2 containers of _C: written for the own instructions of sm_90a, sm_100f",
+        "      and sm_110f, usually cannot be built for 12.1a",
         "",
         "  verdict exact compat jit none total  module",
         "  none        0      0   0    5     5  vllm/vllm_flash_attn/_vllm_fa3_C.abi3.so",
@@ -50,8 +52,8 @@ def test_a_screen_of_80_columns() -> None:
         "      2 jit: PTX of compute_80, SASS only for sm_80 (1); PTX of compute_89, SASS",
         "        only for sm_80 and sm_89 (1)",
         "      2 none: only sm_100f and sm_110f (1), only sm_90a (1)",
-        "      images: sm_80 (3), sm_89 (1), sm_90 (1), sm_90a (1), sm_100f (3),",
-        "      sm_110f (1), sm_120 (1), sm_120f (2), compute_80 (1), compute_89 (1)",
+        "      images: sm_120 (1), sm_120f (2), sm_80 (3), sm_89 (1), sm_90 (1),",
+        "      sm_90a (1), sm_100f (3), sm_110f (1), compute_80 (1), compute_89 (1)",
         "  native      0      1   0    0     1  vllm/_flashkda_C.abi3.so",
         "      1 compatible: sm_120f",
         "  1 more module holds no device code",
@@ -60,13 +62,37 @@ def test_a_screen_of_80_columns() -> None:
 
 def test_a_screen_of_120_columns_has_the_images_beside() -> None:
     lines = shown(vllm(), width=120)
-    assert lines[5].endswith("module                                    images")
-    at = lines[5].index("images")
-    assert lines[6][at:] == "sm_90a (5)"
+    (head,) = [number for number, line in enumerate(lines) if line.startswith("  verdict")]
+    assert lines[head].endswith("module                                    images")
+    at = lines[head].index("images")
+    assert lines[head + 1][at:] == "sm_90a (5)"
+    assert "images:" not in "".join(lines[: head + 5])
+
+
+def test_images_that_do_not_fit_beside_go_below_uncut() -> None:
+    lines = shown(vllm(), width=120)
     (row,) = [number for number, line in enumerate(lines) if "vllm/_C.abi3.so" in line]
-    assert lines[row][at:] == "sm_80 (3), sm_89 (1), sm_90 (1),"
-    assert lines[row + 1] == " " * at + "sm_90a (1), sm_100f (3), …"
-    assert not any("images:" in line for line in lines)
+    assert lines[row].endswith("vllm/_C.abi3.so")
+    (below,) = [number for number, line in enumerate(lines) if "images:" in line]
+    assert " ".join(line.strip() for line in lines[below : below + 2]) == (
+        "images: sm_120 (1), sm_120f (2), sm_80 (3), sm_89 (1), sm_90 (1), sm_90a (1), sm_100f (3), "
+        "sm_110f (1), compute_80 (1), compute_89 (1)"
+    )
+    assert "…" not in "".join(lines)
+    names = ("75", "80", "86", "87", "89", "90", "100", "103", "110", "120", "121")
+    alike = module({f"sm_{name}": "k" for name in names})
+    text = "\n".join(shown(judge_spec("x", [alike], Question(devices=(SPARK,)), files=[]), width=120))
+    assert "sm_120 (1), sm_121 (1), sm_75 (1)" in text
+    assert "…" not in text
+
+
+def test_a_file_name_is_whole_where_there_is_room() -> None:
+    tag = "sgl_kernel/infllm_ops.cpython-310-aarch64-linux-gnu.so"
+    deep = f"{'folder/' * 8}lib{'x' * 31}.so"
+    facts = [module({"sm_90": "k"}, path=path) for path in (tag, deep)]
+    spec = judge_spec("x", facts, Question(devices=(SPARK,)), files=[])
+    assert tag in "\n".join(shown(spec, width=120))
+    assert f"/lib{'x' * 31}.so" in "\n".join(shown(spec, width=80))
 
 
 def test_verbose_names_what_falls_short_and_cuts_nothing() -> None:
@@ -120,7 +146,7 @@ def test_reasons_and_policy() -> None:
         "      none of 2 containers holds machine code that 12.1 loads; 2 do not run (all",
         "      of a and b); 1 is excused by the policy",
     ]
-    assert lines[6:] == [
+    assert lines[-6:] == [
         "  none        0      0   0    1     1  a.so",
         "      1 none: only sm_120a",
         "        sm_120a loads on 12.0 only: build for 12.0f or 12.1a",
@@ -266,15 +292,49 @@ def test_what_to_do() -> None:
         return words.advice(spec, spec.devices[0], {"x": "xx"})
 
     assert advice(module({"sm_121a": "a"})) is None
-    assert advice(module({"sm_90a": "a"})) == "build it from source: sparkbuild xx --arch 12.1a"
-    assert advice(unpacked("100f.cubin")) == "build it from source: sparkbuild xx --arch 12.1a"
+    assert advice(module({"sm_90": "a"})) == "build it from source: sparkbuild xx --arch 12.1a"
+    assert advice(unpacked("100f.cubin")) == (
+        "build it from source: sparkbuild xx --arch 12.1a; the cubins outside containers: "
+        "written for the own instructions of sm_100f, usually cannot be built for 12.1a"
+    )
     newer = advice(module({"compute_90@9.1": "a"}), isa=(9, 0))
     assert newer is not None
     assert newer.startswith("PTX 9.1 needs a driver of CUDA 13.1")
     assert newer.endswith("; or build it from source for 12.1a")
     spec = vllm()
     told = words.advice(spec, spec.devices[0], {})
-    assert told == "build it from source for 12.1a, or take a wheel that was"
+    assert told == (
+        "what you call of _vllm_fa2_C (jit) and part of _C must come from a build for 12.1a, or be replaced "
+        "by something else; _vllm_fa3_C and 2 containers of _C: written for the own instructions of sm_90a, "
+        "sm_100f and sm_110f, usually cannot be built for 12.1a"
+    )
+
+
+def test_what_to_do_without_a_recipe() -> None:
+    def advice(*facts: FileFacts) -> str | None:
+        spec = judge_spec("other", facts, Question(devices=(SPARK,)), files=[])
+        return words.advice(spec, spec.devices[0], {})
+
+    assert advice(module({"sm_90": "a"})) == (
+        "what you call of a (none) must come from a build for 12.1a, or be replaced by something else"
+    )
+    own = "written for the own instructions of sm_90a, usually cannot be built for 12.1a"
+    assert advice(module({"sm_90a": "a"})) == f"replace what you call by something else: a: {own}"
+    libraries = [
+        module({arch: "k"}, path=f"bnb/lib_cuda{version}.so")
+        for version, arch in ((118, "sm_80"), (124, "sm_90"), (128, "sm_120"), (130, "sm_121"))
+    ]
+    assert advice(*libraries) == (
+        "see that what loads is lib_cuda128 or lib_cuda130, which serve 12.1: "
+        "lib_cuda118 and lib_cuda124 need not"
+    )
+    for more in (module({"sm_80": "k"}, path="bnb/lib_rocm.so"), unpacked("90a.cubin")):
+        told = advice(*libraries, more)
+        assert told is not None
+        assert "lib_cuda118 (none)" in told
+    elsewhere = advice(module({"sm_80": "k"}, path="a/l1.so"), module({"sm_121": "k"}, path="b/l2.so"))
+    assert elsewhere is not None
+    assert elsewhere.startswith("what you call of l1 (none)")
 
 
 def test_headlines() -> None:
@@ -288,6 +348,7 @@ def test_headlines() -> None:
     assert both == "all 4 containers hold machine code that 12.1 loads (2 exact, 2 compatible)"
     told = "none of 2 containers holds machine code that 12.1 loads; 2 only run by JIT (all of wrong)"
     assert line("wrong.so") == told
+    assert line("100f.cubin") == "the only cubin holds no machine code that 12.1 loads; it does not run"
     assert line("native.so", "100f.cubin").startswith("2 of 3 containers and cubins hold machine code")
 
 
