@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from orchestrator.audit.elf import ElfHeader
 
-FRONT_AT_MOST = 8 << 20
+FRONT_AT_MOST = 7 << 20
 """Bytes at the front that are kept: GNU ld, gold and lld put symbols, names and hash there. For more, the
 file is read again; the larger ones that are known have it at the end."""
 TAIL_AT_MOST = 16 << 20

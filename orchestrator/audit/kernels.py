@@ -104,14 +104,15 @@ class _Cubin:
         self._sections: list[tuple[int, ...]] = list(elf.SECTION.iter_unpack(table))
         self._hollow: dict[int, tuple[Hollow | None, bytes]] = {}
         self._symbols = memoryview(b"")
-        self._names = b""
+        self._bytes = data
+        self._names = (0, 0)
         symbols = next((section for section in self._sections if section[1] == _SHT_SYMTAB), None)
         if symbols is not None:
             if not 0 < symbols[6] < count:
                 raise _OddError("its symbols have no names")
             self._symbols = self._body(symbols, _SYMBOL)
             names = self._sections[symbols[6]]
-            self._names = data[names[4] : names[4] + names[5]]
+            self._names = (names[4], min(names[4] + names[5], len(data)))
 
     def kernels(self, sm: int) -> Iterator[tuple[str, Hollow | None, bytes]]:
         """Yield the kernels: mangled name, what its code comes to when it does no work, and then its code."""
@@ -187,8 +188,10 @@ class _Cubin:
         return body
 
     def _text(self, at: int) -> str:
-        end = self._names.find(b"\0", at, at + _NAME_AT_MOST)
-        found = self._names[at : end if end >= 0 else at + _NAME_AT_MOST]
+        start = self._names[0] + at
+        stop = max(start, min(start + _NAME_AT_MOST, self._names[1]))
+        end = self._bytes.find(b"\0", start, stop)
+        found = self._bytes[start : end if end >= 0 else stop]
         self._spend(len(found) + 1)
         return found.decode("ascii", "replace")
 

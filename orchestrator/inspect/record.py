@@ -74,13 +74,16 @@ def _compared(wheel: WheelFile, info: zipfile.ZipInfo, entry: RecordEntry) -> st
         return f"has no hash but {entry.hash_.name} of"
     if entry.size is not None and entry.size != info.file_size:
         return "has another size of"
-    damage = Damage()
-    hasher = hashlib.new(entry.hash_.name)
-    for chunk in wheel.chunks(info, damage):
-        hasher.update(chunk)
-    if damage.text:
-        return "cannot be compared with damaged files"
-    digest = base64.urlsafe_b64encode(hasher.digest()).rstrip(b"=").decode()
+    found = wheel.digests.get(info.filename) if entry.hash_.name == "sha256" else None
+    if found is None:
+        damage = Damage()
+        hasher = hashlib.new(entry.hash_.name)
+        for chunk in wheel.chunks(info, damage):
+            hasher.update(chunk)
+        if damage.text:
+            return "cannot be compared with damaged files"
+        found = hasher.digest()
+    digest = base64.urlsafe_b64encode(found).rstrip(b"=").decode()
     return None if digest == entry.hash_.value.rstrip("=") else "has another hash of"
 
 

@@ -15,7 +15,6 @@ from orchestrator.audit.scan import scan
 from orchestrator.inspect.tags import check_glibc
 from orchestrator.inspect.wheelchecks import check_archive, tags_of
 from orchestrator.inspect.zipped import Damage, WheelFile
-from orchestrator.store.atomic import sha256_file
 
 if TYPE_CHECKING:
     import zipfile
@@ -43,7 +42,8 @@ def audit_wheels(paths: Sequence[Path], question: Question, *, spec: str) -> Spe
     """
     facts, files, findings = read_wheels(paths, question)
     report = judge_spec(spec, facts, question, files=files, findings=findings)
-    return replace(report, files=tuple(_told(path, hashed=question.deep) for path in paths))
+    told = tuple(AuditedFile(path.name, path.stat().st_size) for path in paths)
+    return replace(report, files=told)
 
 
 def read_wheels(
@@ -62,7 +62,7 @@ def read_wheels(
     files: list[str] = []
     findings: list[Finding] = []
     for path in paths:
-        with WheelFile(path) as wheel:
+        with WheelFile(path, hashed=question.deep) as wheel:
             read = (_member(wheel, info, inside=question.inside) for info in wheel.members)
             found = [file for file in read if file is not None]
             files += [info.filename for info in wheel.members]
@@ -100,10 +100,6 @@ def _claims(path: Path, facts: Sequence[FileFacts]) -> list[Finding]:
     needed = {one for file in facts if file.linkage is not None for one in file.linkage.needed}
     has_device_code = any(file.has_device_code for file in facts)
     return check_claim(name, str(version), needed, has_device_code=has_device_code)
-
-
-def _told(path: Path, *, hashed: bool) -> AuditedFile:
-    return AuditedFile(path.name, path.stat().st_size, sha256_file(path) if hashed else None)
 
 
 def _member(wheel: WheelFile, info: zipfile.ZipInfo, *, inside: bool) -> FileFacts | None:

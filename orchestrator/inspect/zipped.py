@@ -6,6 +6,7 @@ leave right. `zipfile` reads that; the bytes are inflated here, since its own re
 
 from __future__ import annotations
 
+import hashlib
 import io
 import os
 import struct
@@ -74,8 +75,17 @@ class WheelFile:
         SpecError: there is no such file, or it is no complete zip archive.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, *, hashed: bool = False) -> None:
+        """Open it.
+
+        Args:
+            path: the file.
+            hashed: hash what is read, so that RECORD need not read it again.
+        """
         self.path = path
+        self._hashed = hashed
+        self.digests: dict[str, bytes] = {}
+        """Path -> sha256 of each member that was read whole, if these are hashed."""
         try:
             self._file = _Opened(io.FileIO(path))
         except OSError as error:
@@ -140,6 +150,7 @@ class WheelFile:
             return
         crc32 = self._codec.crc32
         left, checksum = info.file_size, 0
+        hasher = hashlib.sha256() if self._hashed else None
         try:
             for chunk in self._pieces(info, damage):
                 size = len(chunk)
@@ -149,6 +160,8 @@ class WheelFile:
                 left -= size
                 self._spend(size)
                 checksum = crc32(chunk, checksum)
+                if hasher is not None:
+                    hasher.update(chunk)
                 yield chunk
         except self._codec.error as error:
             damage.text = f"it cannot be decompressed: {error}"
@@ -156,12 +169,10 @@ class WheelFile:
         except OSError as error:
             damage.text = f"it cannot be read: {error.strerror or error}"
             return
-        if damage.text:
-            return
-        if left:
-            damage.text = f"it holds {left:,} bytes less than declared"
-        elif checksum != info.CRC:
-            damage.text = "its checksum is wrong"
+        if not damage.text:
+            damage.text = _ended(info, left, checksum)
+        if hasher is not None and not damage.text:
+            self.digests[info.filename] = hasher.digest()
 
     def _refused(self, info: zipfile.ZipInfo) -> str:
         """Say why a member is not read at all."""
@@ -264,3 +275,10 @@ def _odd(info: zipfile.ZipInfo) -> str | None:
     if name.startswith("/") or ".." in name.split("/"):
         return f"the name of a member leads out of the folder: {name!r}"
     return None
+
+
+def _ended(info: zipfile.ZipInfo, left: int, checksum: int) -> str:
+    """Say what is wrong with a member of which all has come; nothing, when it is right."""
+    if left:
+        return f"it holds {left:,} bytes less than declared"
+    return "its checksum is wrong" if checksum != info.CRC else ""
