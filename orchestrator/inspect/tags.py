@@ -1,4 +1,4 @@
-"""What a wheel's tags promise, against what lies in it: machine, Python, glibc."""
+"""What a wheel's tags promise, against what lies in it: machine, Python, versions of system libraries."""
 
 from __future__ import annotations
 
@@ -25,6 +25,9 @@ _MANYLINUX = re.compile(r"manylinux(?:_(\d+)_(\d+)|(1|2010|2014))_")
 _OLD_MANYLINUX = {"1": (2, 5), "2010": (2, 12), "2014": (2, 17)}
 """Names before PEP 600 -> glibc."""
 _GLIBC = re.compile(r"GLIBC_(\d+)\.(\d+)")
+_JUDGED = frozenset(("GLIBCXX", "CXXABI", "GCC"))
+"""Interfaces whose versions auditwheel's tables tell."""
+_SHOWN = 3
 _RELR = "GLIBC_ABI_DT_RELR"
 """What a file with packed relocations asks for; glibc 2.36 is the first to offer it."""
 
@@ -116,6 +119,51 @@ def check_glibc(tags: frozenset[Tag], files: Mapping[str, Linkage]) -> dict[str,
             text = f"it needs glibc {_dotted(needed)}, but the wheel says that {_dotted(least)} is enough"
             found[path] = [Finding("error", "glibc-newer-than-tag", text)]
     return found
+
+
+def check_symbol_versions(tags: frozenset[Tag], files: Mapping[str, Linkage]) -> list[Finding]:
+    """Find files that need a newer libstdc++ or libgcc than a manylinux tag promises (`newer-than-tag`).
+
+    auditwheel's tables tell what a tag promises; of one that they do not know nothing is said. A warning:
+    the machines that the tag lets in mostly have newer libraries, and pip does not look.
+    """
+    promised = {tag.platform: _promised(match) for tag in tags if (match := _MANYLINUX.match(tag.platform))}
+    if not promised or not any(linkage.versions for linkage in files.values()):
+        return []
+    platform = min(promised, key=lambda name: promised[name])
+    known = _known_versions(platform)
+    paths: list[str] = []
+    newer: set[str] = set()
+    for path, linkage in sorted(files.items()):
+        if bad := {version for version in linkage.versions if _is_newer(version, known)}:
+            paths.append(path)
+            newer |= bad
+    if not paths:
+        return []
+    more = f" and {len(newer) - _SHOWN} more" if len(newer) > _SHOWN else ""
+    need = "needs" if len(paths) == 1 else "need"
+    who = paths[0] if len(paths) == 1 else f"{paths[0]} and {len(paths) - 1:,} more"
+    text = f"{who} {need} {', '.join(sorted(newer)[:_SHOWN])}{more}, which {platform} does not promise"
+    return [Finding("warning", "newer-than-tag", text)]
+
+
+def _known_versions(platform: str) -> Mapping[str, frozenset[str]]:
+    """Return library -> versions of its interface that a manylinux tag promises; empty when nobody knows."""
+    from auditwheel.architecture import Architecture
+    from auditwheel.libc import Libc
+    from auditwheel.policy import WheelPolicies
+
+    try:
+        policies = WheelPolicies(libc=Libc.GLIBC, arch=Architecture(_architecture(platform)))
+        versions: Mapping[str, frozenset[str]] = policies.get_policy_by_name(platform).symbol_versions
+    except (LookupError, ValueError):
+        return {}
+    return versions
+
+
+def _is_newer(version: str, known: Mapping[str, frozenset[str]]) -> bool:
+    library, _, number = version.partition("_")
+    return library in _JUDGED and library in known and number[:1].isdigit() and number not in known[library]
 
 
 def _promised(match: re.Match[str]) -> tuple[int, int]:

@@ -12,7 +12,7 @@ from orchestrator.audit.findings import Finding
 from orchestrator.audit.linkage import check_linkage
 from orchestrator.audit.report import AuditedFile, judge_spec
 from orchestrator.audit.scan import scan
-from orchestrator.inspect.tags import check_glibc
+from orchestrator.inspect.tags import check_glibc, check_symbol_versions
 from orchestrator.inspect.wheelchecks import check_archive, tags_of
 from orchestrator.inspect.zipped import Damage, WheelFile
 
@@ -70,7 +70,9 @@ def read_wheels(
             findings += wheel.findings()
             findings += check_archive(wheel, machines, record=question.deep)
         linked = {file.path: file.linkage for file in found if file.linkage is not None}
-        facts += _with_more(found, check_glibc(tags_of(path.name), linked))
+        tags = tags_of(path.name)
+        facts += _with_more(found, check_glibc(tags, linked))
+        findings += check_symbol_versions(tags, linked)
         if question.policy is None:
             findings += _claims(path, found)
     return linked_together(facts, question), files, findings

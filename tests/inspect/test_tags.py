@@ -7,7 +7,13 @@ from packaging.tags import Tag, parse_tag
 from solibs import linkage
 
 from orchestrator.audit.dynamic import Linkage
-from orchestrator.inspect.tags import check_glibc, check_machines, check_python, check_tags
+from orchestrator.inspect.tags import (
+    check_glibc,
+    check_machines,
+    check_python,
+    check_symbol_versions,
+    check_tags,
+)
 
 X86, ARM, PPC, CUDA = 62, 183, 21, 190
 
@@ -115,3 +121,20 @@ def test_glibc_against_the_policy(platform: str, versions: list[str], told: str 
         (finding,) = found["p/a.so"]
         assert (finding.level, finding.code) == ("error", "glibc-newer-than-tag")
         assert told in finding.text
+
+
+@pytest.mark.parametrize(
+    ("platform", "versions", "told"),
+    [
+        ("manylinux_2_28_aarch64", ["GLIBCXX_3.4.21", "CXXABI_1.3.9", "GLIBC_2.28"], None),
+        ("manylinux2014_aarch64", ["GLIBCXX_3.4.21"], "GLIBCXX_3.4.21"),
+        ("manylinux2014_x86_64.manylinux_2_28_x86_64", ["CXXABI_1.3.9"], "CXXABI_1.3.9"),
+        ("manylinux_2_99_x86_64", ["GLIBCXX_9.9"], None),
+        ("manylinux_2_28_m68k", ["GLIBCXX_9.9"], None),
+        ("linux_x86_64", ["GLIBCXX_9.9"], None),
+    ],
+)
+def test_libstdcxx_against_auditwheels_tables(platform: str, versions: list[str], told: str | None) -> None:
+    found = check_symbol_versions(tags(f"cp312-cp312-{platform}"), {"p/a.so": needing(*versions)})
+    assert [finding.code for finding in found] == ([] if told is None else ["newer-than-tag"])
+    assert told is None or told in found[0].text
