@@ -12,13 +12,14 @@ import re
 from dataclasses import dataclass
 from typing import IO, TYPE_CHECKING, Final
 
-from orchestrator.machine.rules import Rule, table
 from orchestrator.machine.rules_general import RAISED
+from orchestrator.machine.table import table
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from orchestrator.machine.listing import Listing
+    from orchestrator.machine.rules import Rule
 
 # fmt: off
 STEMS: Final = (

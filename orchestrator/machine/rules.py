@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from functools import cache
 from typing import TYPE_CHECKING, Final, Literal
 
 if TYPE_CHECKING:
@@ -98,12 +97,3 @@ def note(name: str, hints: str, pattern: str) -> Rule:
     """Return a rule that only remembers its group `what` under `name`."""
     hinted = tuple(hints.split("|"))
     return Rule(fault="unknown", pattern=re.compile(pattern), hints=hinted, role="note", name=name)
-
-
-@cache
-def table() -> tuple[Rule, ...]:
-    """Return the rules, in order. Made when first asked for: compiling the patterns takes a while."""
-    from orchestrator.machine import rules_device, rules_general, rules_machine, rules_source, rules_torch
-
-    known = (*rules_source.RULES, *rules_machine.RULES, *rules_device.RULES, *rules_torch.RULES)
-    return (*known, *rules_general.RULES)

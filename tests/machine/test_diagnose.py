@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from orchestrator.machine.diagnose import NO_FAULT, diagnose, diagnose_log
 from orchestrator.machine.faults import CLASSES, Diagnosis
-from orchestrator.machine.rules import table
+from orchestrator.machine.table import table
 from orchestrator.model.arch import Device
 
 FAULTS = Path(__file__).parents[1] / "data/faults"

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import pytest
 
 from orchestrator.machine.faults import CLASSES
 from orchestrator.machine.loglines import STEMS, meets
-from orchestrator.machine.rules import Rule, table
 from orchestrator.machine.rules_device import concerns
+from orchestrator.machine.table import table
 from orchestrator.model.arch import Device
+
+if TYPE_CHECKING:
+    from orchestrator.machine.rules import Rule
 
 
 @pytest.mark.parametrize("rule", table(), ids=lambda rule: rule.pattern.pattern[:30])
