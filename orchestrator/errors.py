@@ -226,3 +226,21 @@ class InterruptedRunError(SparkbuildError):
     def __init__(self, signal_number: int) -> None:
         super().__init__("stopped", hint="the same command goes on where this one stopped")
         self.exit_code = 128 + signal_number
+
+
+# --- 6 --------------------------------------------------------------------------------------------
+
+
+class DeadlineError(InterruptedRunError):
+    """The time that the run was given is over; the state is kept."""
+
+    code = "deadline"
+
+    def __init__(self) -> None:
+        super().__init__(0)
+        self.message = "the deadline is reached"
+        self.hint = (
+            "the same command goes on: finished components are stored, and the compiler cache has every unit "
+            "that was compiled"
+        )
+        self.exit_code = 6

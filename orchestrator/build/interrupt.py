@@ -1,4 +1,7 @@
-"""Ctrl-C, SIGTERM and SIGHUP: running commands are stopped, then the run ends as `InterruptedRunError`."""
+"""Ctrl-C, SIGTERM, SIGHUP, and a deadline: running commands are stopped, then the run ends.
+
+It ends as `InterruptedRunError`; a deadline, which comes as SIGALRM, as `DeadlineError`.
+"""
 
 from __future__ import annotations
 
@@ -7,13 +10,13 @@ import threading
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Protocol
 
-from orchestrator.errors import InterruptedRunError
+from orchestrator.errors import DeadlineError, InterruptedRunError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from types import FrameType
 
-SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGALRM)
 
 
 class Stoppable(Protocol):
@@ -62,7 +65,7 @@ def interrupted() -> bool:
 def raise_if_interrupted() -> None:
     """Raise `InterruptedRunError` when a signal came: nothing new starts after that."""
     if _STATE.signum is not None:
-        raise InterruptedRunError(_STATE.signum)
+        raise _error(_STATE.signum)
 
 
 def _handle(signum: int, _frame: FrameType | None) -> None:
@@ -72,11 +75,15 @@ def _handle(signum: int, _frame: FrameType | None) -> None:
     for command in list(_STATE.running.values()):
         command.stop(now=not first)
     if first:
-        raise InterruptedRunError(signum)
+        raise _error(signum)
+
+
+def _error(signum: int) -> InterruptedRunError:
+    return DeadlineError() if signum == signal.SIGALRM else InterruptedRunError(signum)
 
 
 @contextmanager
-def interruptible() -> Iterator[None]:
+def interruptible(deadline_s: float | None = None) -> Iterator[None]:
     """Turn SIGINT, SIGTERM and SIGHUP inside the block into `InterruptedRunError` in the main thread.
 
     Running commands are told to stop at once, in whichever thread they run, and the block is left only when
@@ -85,8 +92,12 @@ def interruptible() -> Iterator[None]:
     whatever thread is left, until another block is entered. Outside the main thread, or nested, the block
     does nothing.
 
+    Args:
+        deadline_s: seconds after which the block is left in the same way; None: never.
+
     Raises:
         InterruptedRunError: a signal came; the exit code is 128 + its number.
+        DeadlineError: the seconds are over.
     """
     if (
         threading.current_thread() is not threading.main_thread()
@@ -100,8 +111,12 @@ def interruptible() -> Iterator[None]:
         for number in SIGNALS:
             if signal.getsignal(number) is not signal.SIG_IGN:
                 former[number] = signal.signal(number, _handle)
+        if deadline_s is not None:
+            signal.setitimer(signal.ITIMER_REAL, deadline_s)
         yield
     finally:
+        if deadline_s is not None:
+            signal.setitimer(signal.ITIMER_REAL, 0)
         if _STATE.signum is not None:
             for command in list(_STATE.running.values()):
                 command.join()

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from orchestrator.cli.options import json_option, lines, print_json, what_to_plan
+from orchestrator.cli.options import json_option, lines, parse_time, print_json, what_to_plan
 
 if TYPE_CHECKING:
     from orchestrator.build.prepare import Ask, Prepared
@@ -29,6 +29,9 @@ def _command(name: str, text: str, names: tuple[str, ...]) -> click.Command:
         help="Folder for wheels and their index; the stack's name is added.",
     )
     @click.option("--offline", is_flag=True, help="Use no network; name what is missing.")
+    @click.option(
+        "--deadline", metavar="TIME", help="Stop in time (exit 6), such as 5h30m; the state is kept."
+    )
     @json_option
     @click.pass_context
     def command(
@@ -37,6 +40,7 @@ def _command(name: str, text: str, names: tuple[str, ...]) -> click.Command:
         *,
         ask: Ask,
         offline: bool,
+        deadline: str | None,
         as_json: bool,
     ) -> int:
         from orchestrator.build.interrupt import interruptible
@@ -48,11 +52,12 @@ def _command(name: str, text: str, names: tuple[str, ...]) -> click.Command:
 
         if not dist.strip():
             raise UsageError("--dist is empty", hint="leave it out, or name a folder; is a variable unset?")
+        seconds = None if deadline is None else parse_time(deadline)
         home = Home.default()
         folder = Path(dist).expanduser().absolute()
         emit = lines()
         try:
-            with interruptible(), Session.opened(home, emit) as session:
+            with interruptible(seconds), Session.opened(home, emit) as session:
                 prepared = prepare(replace(ask, names=names), home, emit)
                 _show_plan(prepared)
                 outcome = carry_out(prepared, session, dist=folder, offline=offline)

@@ -87,6 +87,24 @@ def refuse_empty(values: Mapping[str, str | None]) -> None:
             raise UsageError(f"{name} is empty", hint=hint)
 
 
+def parse_time(text: str) -> float:
+    """Return the seconds of a time such as `5h30m`, `90m` or `45s`.
+
+    Raises:
+        UsageError: it is none, or no time at all.
+    """
+    import re
+
+    from orchestrator.errors import UsageError
+
+    found = re.fullmatch(r"(?:(\d{1,4})h)?(?:(\d{1,5})m)?(?:(\d{1,6})s)?", text.strip().lower())
+    hours, minutes, seconds = (int(part or 0) for part in found.groups()) if found else (0, 0, 0)
+    total = hours * 3600 + minutes * 60 + seconds
+    if not total:
+        raise UsageError(f"{text[:40]!r} is no time", hint="write it like 5h30m, 90m or 45s")
+    return float(total)
+
+
 def meant(names: tuple[str, ...]) -> tuple[str, ...]:
     """Return the recipes that are meant: `all` is the whole stack, which an `Ask` spells as none."""
     return () if names == ("all",) else names

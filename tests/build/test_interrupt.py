@@ -15,6 +15,7 @@ import pytest
 from processes import alive, survivors, wait_for_count
 
 from orchestrator.build import interrupt
+from orchestrator.errors import DeadlineError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -212,3 +213,13 @@ def test_outside_the_main_thread_it_does_nothing() -> None:
     thread.start()
     thread.join()
     assert seen == [signal.getsignal(signal.SIGTERM)]
+
+
+def test_a_deadline_ends_the_block_and_its_timer() -> None:
+    with pytest.raises(DeadlineError) as caught, interrupt.interruptible(0.05):
+        time.sleep(5)
+    assert caught.value.exit_code == 6
+    with interrupt.interruptible(0.1):
+        pass
+    time.sleep(0.2)  # the timer of a block that was left in time must not strike
+    assert signal.getitimer(signal.ITIMER_REAL) == (0.0, 0.0)

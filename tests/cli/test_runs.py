@@ -80,6 +80,22 @@ def test_kill_minus_nine_leaves_no_process(tiny: TinyProject) -> None:
     assert not survivors(str(tiny.home), limit_s=2)
 
 
+def test_a_deadline_stops_in_time_and_the_next_run_goes_on(tiny: TinyProject) -> None:
+    tiny.build()
+    tiny.env = {"SLOWER": "1"}
+    tiny.write()
+    process = tiny.start("all", "--stack", "tiny", "--deadline", "3s")
+    code, out, err = finish(process)
+    assert code == 6, err
+    assert "the deadline is reached" in err
+    assert "goes on" in err
+    assert out == ""
+    assert not survivors(str(tiny.home))
+    tiny.env = {}
+    tiny.write()
+    assert finish(tiny.start("all", "--stack", "tiny", "--deadline", "10m"))[0] == 0
+
+
 def kill_at_random(tiny: TinyProject, times: int, *, seed: int) -> None:
     """Kill runs at random moments; after each the store must verify, and in the end give the same wheel."""
     tiny.build()
