@@ -112,7 +112,7 @@ def test_an_index_in_trouble_is_not_one_without_files(
                 list(listed("demo", url, config=config))
         else:
             assert list(listed("demo", url, config=config)) == []
-    assert [record for record in caplog.records if "404" in record.getMessage()] == []
+    assert [record for record in caplog.records if "(404)" in record.getMessage()] == []
 
 
 def test_what_a_page_says_of_a_file(disk_index: DiskIndex, tmp_path: Path) -> None:
