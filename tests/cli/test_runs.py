@@ -84,7 +84,7 @@ def test_a_deadline_stops_in_time_and_the_next_run_goes_on(tiny: TinyProject) ->
     tiny.build()
     tiny.env = {"SLOWER": "1"}
     tiny.write()
-    process = tiny.start("all", "--stack", "tiny", "--deadline", "3s")
+    process = tiny.start("all", "--stack", "tiny", "--deadline", "1s")
     code, out, err = finish(process)
     assert code == 6, err
     assert "the deadline is reached" in err
