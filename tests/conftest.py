@@ -27,7 +27,7 @@ def wheels_home(shared_layers: Path) -> Home:
     """Return the state folder in which published wheels are kept."""
     from orchestrator.store.home import Home
 
-    return Home(shared_layers / "wheels")
+    return Home(shared_layers / "published")
 
 
 @pytest.fixture
