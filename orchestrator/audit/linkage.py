@@ -11,6 +11,7 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from orchestrator.audit.findings import Finding
+from orchestrator.audit.names import demangled
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -169,18 +170,10 @@ def _check_cuda(files: Mapping[str, Linkage], wanted: int | None) -> Iterable[tu
 
 def _listed(names: list[str]) -> str:
     more = f" and {len(names) - _SHOWN:,} more" if len(names) > _SHOWN else ""
-    return ", ".join(_demangled(name) for name in names[:_SHOWN]) + more
+    return ", ".join(_shown(name) for name in names[:_SHOWN]) + more
 
 
-def _demangled(name: str) -> str:
-    """Return a name as people write it, when pycxxfilt is there to tell; long ones are cut."""
-    try:
-        import pycxxfilt
-    except ImportError:
-        text = name
-    else:
-        try:
-            text = pycxxfilt.demangle(name) or name
-        except (ValueError, RuntimeError):
-            text = name
+def _shown(name: str) -> str:
+    """Return a name as people write it; long ones are cut."""
+    text = demangled(name)
     return text if len(text) <= _LENGTH_AT_MOST else f"{text[:_LENGTH_AT_MOST]}..."

@@ -23,12 +23,15 @@ from orchestrator.store.atomic import sha256_file
 from orchestrator.store.manifest import Manifest
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
+    from orchestrator.audit.report import SpecReport
     from orchestrator.build.prepare import Prepared
     from orchestrator.build.session import Session
     from orchestrator.plan.steps import Step
     from orchestrator.store.artifacts import Artifact
+    from orchestrator.store.manifest import Audit
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,7 +200,7 @@ class _Run:
         self.outcome.worked = True
         with timed(self.session, step.name, "audit again"):
             digests = [item.sha256 for item in artifact.manifest.files]
-            audit, report = verdict.audit(step.keyed, paths, digests, torch=self._torch(step))
+            audit, report = self._judged(step, paths, digests)
         for text in verdict.warnings(report):
             self.session.emit(Note("warning", text, step.name))
         store.update_audit(artifact.key, audit)
@@ -235,7 +238,7 @@ class _Run:
         )
         with timed(session, step.name, "audit"):
             digests = [sha256_file(wheel) for wheel in built.wheels]
-            audit, report = verdict.audit(keyed, built.wheels, digests, torch=self._torch(step))
+            audit, report = self._judged(step, built.wheels, digests)
         for text in verdict.warnings(report):
             session.emit(Note("warning", text, step.name))
         manifest = Manifest(
@@ -252,6 +255,18 @@ class _Run:
             stages.clear(work)
             self._reject(step, artifact, verdict.problems(report))
         return artifact
+
+    def _judged(self, step: Step, wheels: Sequence[Path], digests: Sequence[str]) -> tuple[Audit, SpecReport]:
+        """Audit a step's wheels, given what they were built with."""
+        toolkit = self.prepared.toolkit if step.keyed.arch_env else None
+        major = toolkit.version.partition(".")[0] if toolkit else ""
+        return verdict.audit(
+            step.keyed,
+            wheels,
+            digests,
+            torch=self._torch(step),
+            cuda_major=int(major) if major.isdigit() else None,
+        )
 
     def _torch(self, step: Step) -> Path | None:
         """Return the folder with the prebuilt torch that a step is built against, if its layers are here."""

@@ -37,7 +37,12 @@ def key_of(step: KeyedStep, wheels: Sequence[str]) -> str:
 
 
 def audit(
-    step: KeyedStep, wheels: Sequence[Path], digests: Sequence[str], *, torch: Path | None = None
+    step: KeyedStep,
+    wheels: Sequence[Path],
+    digests: Sequence[str],
+    *,
+    torch: Path | None = None,
+    cuda_major: int | None = None,
 ) -> tuple[Audit, SpecReport]:
     """Read the wheels of a step to the last byte and judge them; what fails is in the report's findings.
 
@@ -48,6 +53,7 @@ def audit(
         wheels: the wheels.
         digests: sha256 of each.
         torch: folder that holds the torch that they were built against, whose symbols they may use.
+        cuda_major: of the toolkit that they were built with: libraries of another are a fault.
     """
     from orchestrator.audit.question import Question
     from orchestrator.inspect.confirm import Disassembler
@@ -62,6 +68,7 @@ def audit(
         policy=policy,
         requested=requested,
         deep=True,
+        cuda_major=cuda_major,
         torch=torch_exports(torch) if torch is not None else None,
         confirm=Disassembler.find(),
     )

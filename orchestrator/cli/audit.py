@@ -44,6 +44,14 @@ if TYPE_CHECKING:
     help="Also write a page that can be sent to somebody.",
 )
 @json_option
+@click.option(
+    "--json-schema",
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=lambda ctx, _, asked: _show_schema(ctx) if asked else None,
+    help="Print the schema of --json, and do nothing else.",
+)
 @click.pass_context
 def command(
     ctx: click.Context,
@@ -88,6 +96,13 @@ def command(
     elif len(answer.report.specs) > len(answer.unread) or len(answer.report.specs) > 1:
         _show(answer.report, verbose=verbose)
     _fail(answer)
+
+
+def _show_schema(ctx: click.Context) -> None:
+    from orchestrator.audit.schema import schema_text
+
+    click.echo(schema_text(), nl=False)
+    ctx.exit()
 
 
 def _see_place(path: Path) -> None:

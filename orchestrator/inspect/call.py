@@ -54,7 +54,6 @@ def audit_call(ask: AuditAsk, emit: Emit = silent) -> Answer:
         SpecError: `env`, `torch` or `old` cannot be read.
         SourceError: `old` could not be had.
     """
-    from orchestrator.audit.driver import parse_driver
     from orchestrator.inspect.specs import audit_environment, audit_spec
 
     if not all(ask.specs):
@@ -80,8 +79,7 @@ def audit_call(ask: AuditAsk, emit: Emit = silent) -> Answer:
 
         old = audit_spec(ask.old, question, platform=ask.platform, python=ask.python, emit=emit)
         reports = [against(reports[0], old)]
-    isa = None if ask.driver is None else parse_driver(ask.driver)
-    report = AuditReport(question.devices, tuple(reports), driver=ask.driver, ptx_isa=isa)
+    report = AuditReport(question.devices, tuple(reports), driver=ask.driver, ptx_isa=question.ptx_isa)
     return Answer(report, tuple(unread))
 
 

@@ -11,6 +11,7 @@ from solibs import compiled, linkage, linked
 
 from orchestrator.audit.dynamic import Linkage
 from orchestrator.audit.linkage import check_linkage
+from orchestrator.audit.names import demangled
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -188,7 +189,9 @@ def test_a_real_library_without_one_of_its_sources(tmp_path: Path) -> None:
 
 def test_names_are_shown_as_they_are_when_nobody_can_tell_more(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pycxxfilt", None)
+    demangled.cache_clear()
     assert f"nothing defines {MOE}" in one({"a.so": linkage(needed=USUAL, undefined=[MOE])})
+    demangled.cache_clear()
 
 
 def test_the_module_asks_for_the_standard_library_only() -> None:

@@ -8,6 +8,7 @@ import msgspec
 import pytest
 from devicefiles import FOLDER
 from samples import KERNELS, plan_inputs, with_recipe
+from solibs import compiled
 from wheelhouse import make_wheel
 
 from orchestrator.build import verdict
@@ -90,3 +91,17 @@ def test_host_only(tmp_path: Path) -> None:
     pure = make_wheel(tmp_path, "kernels", {"kernels/__init__.py": b""})[1]
     policy = ModulePolicy(match="kernels/__init__.py", expect="host")
     assert verdict.audit(step("12.1a", policy), [pure], ["a"])[0].coverage == "host only"
+
+
+def test_libraries_of_another_cuda_than_the_toolkits_are_a_fault(tmp_path: Path) -> None:
+    runtime = compiled(tmp_path, "libcudart.so.12", 'extern "C" int cudaFree(void *) { return 0; }')
+    host = compiled(
+        tmp_path, "host.so", 'extern "C" int cudaFree(void *); int f() { return cudaFree(0); }', runtime
+    )
+    files = {"kernels/_C.so": (FOLDER / "native.so").read_bytes(), "other/host.so": host.read_bytes()}
+    wheel = make_wheel(tmp_path, "kernels", files)[1]
+    audit, report = verdict.audit(step(), [wheel], ["digest"], cuda_major=12)
+    assert audit.verdict == "pass", verdict.problems(report)
+    audit, report = verdict.audit(step(), [wheel], ["digest"], cuda_major=13)
+    assert audit.verdict == "fail"
+    assert any("libcudart.so.12" in problem for problem in verdict.problems(report))

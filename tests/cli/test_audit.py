@@ -9,6 +9,7 @@ import sys
 import zipfile
 from pathlib import Path
 
+import jsonschema
 import pytest
 from click.testing import CliRunner, Result
 from devicefiles import FOLDER
@@ -197,3 +198,10 @@ def test_standard_error_may_be_closed(wheel: str) -> None:
     for arguments, code in (([wheel, "--arch", "12.1a"], 0), (["gone.whl", "--arch", "12.1a"], 3)):
         command = shlex.join([sys.executable, "-P", "-m", "orchestrator", "audit", *arguments])
         assert subprocess.run(["/bin/sh", "-c", f"{command} >/dev/null 2>&-"], check=False).returncode == code
+
+
+def test_the_schema_fits_what_is_printed(wheel: str) -> None:
+    shown = run("--json-schema")
+    assert shown.exit_code == 0
+    report = json.loads(run(wheel, "--arch", "12.1a", "--json").stdout)
+    jsonschema.validate(report, json.loads(shown.stdout))

@@ -50,12 +50,16 @@ def make_wheel(
             record.append(f"{member},sha256={digest},{len(data)}")
         if dist_info:
             place = f"{stem}.dist-info"
-            archive.writestr(
-                f"{place}/METADATA", f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n"
-            )
-            archive.writestr(
-                f"{place}/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
-            )
+            metadata = {
+                f"{place}/METADATA": f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n",
+                f"{place}/WHEEL": "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
+            }
+            for member, text in metadata.items():
+                archive.writestr(member, text)
+                digest = (
+                    base64.urlsafe_b64encode(hashlib.sha256(text.encode()).digest()).rstrip(b"=").decode()
+                )
+                record.append(f"{member},sha256={digest},{len(text.encode())}")
             archive.writestr(f"{place}/RECORD", "\n".join([*record, f"{place}/RECORD,,"]) + "\n")
     data = path.read_bytes()
     locked = LockedFile(
