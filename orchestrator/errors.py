@@ -53,6 +53,12 @@ class BuildFailedError(SparkbuildError):
     code = "build-failed"
 
 
+class UnitFailedError(BuildFailedError):
+    """A build failed, and a compiler call of it did."""
+
+    code = "compiler-failed"
+
+
 class PatchError(SparkbuildError):
     """A patch does not apply, or is malformed; the tree is untouched."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
@@ -20,6 +21,9 @@ if TYPE_CHECKING:
     from orchestrator.model.archvalues import Device
 
 Expect = Literal["native", "jit", "host", "not-applicable"]
+
+_METADATA = re.compile(r"[^/]+\.dist-info/")
+_FEW = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +48,8 @@ class Expectation:
     expect: Expect
     reason: str | None = None
     exceptions: tuple[Exempt, ...] = ()
+    required: bool = True
+    """Whether a file must match."""
 
 
 def expectation_of(path: str, policy: Sequence[Expectation]) -> Expectation | None:
@@ -199,7 +205,7 @@ def _fallen_short(
 def check_patterns(
     policy: Iterable[Expectation], *, files: Iterable[str], modules: Iterable[str]
 ) -> list[Finding]:
-    """Find patterns that match nothing: what should be in the wheel and is not.
+    """Find required patterns that match nothing: what should be in the wheel and is not.
 
     Args:
         policy: the entries.
@@ -209,11 +215,28 @@ def check_patterns(
     files, modules = tuple(files), tuple(modules)
     findings = []
     for entry in policy:
+        if not entry.required:
+            continue
         among = modules if entry.expect in ("native", "jit") else files
         if not any(matches(entry.match, path) for path in among):
             text = f"no {'module' if among is modules else 'file'} matches {entry.match!r} ({entry.expect})"
             findings.append(Finding("error", "missing-module", text))
     return findings
+
+
+def check_listed(files: Iterable[str], only: Sequence[str]) -> list[Finding]:
+    """Find files that no glob of `only` fits. Folders, and what `*.dist-info` holds, need not be listed."""
+    held = (path for path in files if not path.endswith("/"))
+    extra = [
+        path
+        for path in held
+        if not _METADATA.match(path) and not any(matches(pattern, path) for pattern in only)
+    ]
+    if not extra:
+        return []
+    told = ", ".join(extra[:_FEW]) + (f" and {len(extra) - _FEW:,} more" if len(extra) > _FEW else "")
+    which = "1 file fits" if len(extra) == 1 else f"{len(extra):,} files fit"
+    return [Finding("error", "unlisted-file", f"{which} no pattern of the files that it may hold: {told}")]
 
 
 def check_requested(facts: Sequence[FileFacts], requested: frozenset[str]) -> dict[str, list[Finding]]:

@@ -21,6 +21,8 @@ class Question:
     """The devices to serve, at least one."""
     policy: tuple[Expectation, ...] | None = None
     """What the modules must be; None for a stranger's wheel: then all device code must be SASS that loads."""
+    only: tuple[str, ...] | None = None
+    """Globs of all that the wheel may hold; None: any file."""
     requested: frozenset[str] | None = None
     """Names of the images that were asked for, such as `sm_121a`; None when nobody asked."""
     ptx_isa: tuple[int, int] | None = None

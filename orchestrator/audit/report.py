@@ -16,6 +16,7 @@ from orchestrator.audit.kernelfacts import kernel_facts
 from orchestrator.audit.policy import (
     Expect,
     check_bare,
+    check_listed,
     check_module,
     check_patterns,
     check_requested,
@@ -222,9 +223,11 @@ def judge_spec(
     if policy is not None:
         paths = [file.path for file in facts if file.kind != "other"]
         wheel += check_patterns(policy, files=files, modules=paths)
-        native = any(entry.expect in ("native", "jit") for entry in policy)
+        native = any(entry.required and entry.expect in ("native", "jit") for entry in policy)
         if native and not any(file.has_device_code for file in facts):
             wheel.append(Finding("error", "no-device-code", "the wheel holds no device code at all"))
+    if question.only is not None:
+        wheel += check_listed(files, question.only)
     judged = {
         device: [_module(file, device, question, asked.get(file.path, ())) for file in modules]
         for device in question.devices

@@ -3,22 +3,24 @@
 from __future__ import annotations
 
 import json
+import threading
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Self
 
 from orchestrator.build import interrupt
+from orchestrator.build.tree import BuildTree
 from orchestrator.errors import AuditFailedError
 from orchestrator.jobs import memory
 from orchestrator.jobs.broker import Broker
 from orchestrator.jobs.compilercache import find_ccache, settings
 from orchestrator.jobs.history import Cost, History
 from orchestrator.jobs.served import refusal
-from orchestrator.jobs.tools import variables, write_tools
+from orchestrator.jobs.tools import shadow, variables, write_tools
 from orchestrator.jobs.turns import StepJobs
 from orchestrator.jobs.units import hit_rate
-from orchestrator.report.events import Note
-from orchestrator.store.atomic import write_bytes
+from orchestrator.report.events import Note, UnitEnded, Usage
+from orchestrator.store.atomic import disk_errors, write_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -26,14 +28,12 @@ if TYPE_CHECKING:
 
     from orchestrator.build.prepare import Prepared
     from orchestrator.build.session import Session
+    from orchestrator.jobs.broker import Use
     from orchestrator.jobs.units import Record, Unit
     from orchestrator.plan.steps import Step
 
 _FIRST_GUESS_S = 60.0
 """CPU seconds that a unit is expected to take which was never compiled before."""
-_LEAST_RESERVE, _MOST_RESERVE = 1 << 29, 8 << 30
-_RESERVED = 16
-"""One part in so many of all memory is left to everything else."""
 
 
 def jobs_offered() -> int:
@@ -47,6 +47,7 @@ class Gatehouse:
     def __init__(self, session: Session) -> None:
         self._session = session
         self._broker: Broker | None = None
+        self._lock = threading.Lock()
 
     def __enter__(self) -> Self:
         return self
@@ -57,15 +58,16 @@ class Gatehouse:
 
     @property
     def broker(self) -> Broker:
-        """The broker; started when it is not yet there."""
-        if self._broker is None:
-            reserve = memory.read_memory().total // _RESERVED
-            self._broker = Broker(
-                slots=memory.cpu_count(),
-                reserve=min(max(reserve, _LEAST_RESERVE), _MOST_RESERVE),
-                warn=self._warn,
-            ).__enter__()
-        return self._broker
+        """The broker; started when it is not yet there. Any thread may ask."""
+        with self._lock:
+            if self._broker is None:
+                self._broker = Broker(
+                    slots=memory.cpu_count(), reserve=memory.reserve(), warn=self._warn, watch=self._watch
+                ).__enter__()
+            return self._broker
+
+    def _watch(self, use: Use) -> None:
+        self._session.emit(Usage(use.units, use.slots, use.used, use.budget))
 
     def _warn(self, step: str, text: str) -> None:
         if not interrupt.interrupted():  # then its compilers are killed by us
@@ -79,10 +81,18 @@ class Gated:
     jobs: StepJobs
     tools: Path
     variables: dict[str, str]
+    toolkit: Path | None = None
+    """What stands for CUDA_HOME, where the step compiles device code."""
 
     def into(self, env: dict[str, str]) -> dict[str, str]:
         """Return a command's environment with this in it; none of it is in the key."""
-        return {**env, **self.variables, "PATH": f"{self.tools}:{env['PATH']}"}
+        homes = {name: str(self.toolkit) for name in ("CUDA_HOME", "CUDA_PATH") if self.toolkit is not None}
+        return {**env, **self.variables, **homes, "PATH": f"{self.tools}:{env['PATH']}"}
+
+    @property
+    def unit_failed(self) -> bool:
+        """Whether a compiler has failed."""
+        return any(record.how == "failed" for record in self.jobs.records)
 
     def raise_refused(self, log: Path) -> None:
         """Tell of a unit that was stopped, as the reason why a command failed.
@@ -102,7 +112,13 @@ class Gated:
 
 @contextmanager
 def gated(
-    step: Step, prepared: Prepared, toolkit: Path | None, session: Session, house: Gatehouse
+    step: Step,
+    prepared: Prepared,
+    toolkit: Path | None,
+    session: Session,
+    house: Gatehouse,
+    *,
+    urgency: float = 0.0,
 ) -> Iterator[Gated]:
     """Put a step's compilers behind the gate, and keep the records of its units when it is done.
 
@@ -112,8 +128,10 @@ def gated(
         toolkit: CUDA_HOME; None when the step compiles no device code.
         session: the run.
         house: the run's broker.
+        urgency: the units of the most urgent step go first.
     """
-    view, work = step.keyed.view, session.work(step.name)
+    view, tree = step.keyed.view, BuildTree.of(session.home, step)
+    work = tree.folder
     tools = work / "tools"
     cc, cxx = prepared.compiler.cc, prepared.compiler.cxx
     compilers = {"gcc": cc, "cc": cc, cc.name: cc, "g++": cxx, "c++": cxx, cxx.name: cxx}
@@ -121,7 +139,9 @@ def gated(
     if toolkit is not None:
         compilers["nvcc"] = toolkit / "bin" / "nvcc"
         identity.append(prepared.toolkit.identity if prepared.toolkit else "")
-    write_tools(tools, compilers)
+    with disk_errors(tools):
+        write_tools(tools, compilers)
+        stand_in = shadow(tools, toolkit) if toolkit is not None else None
     excepted = [entry.source for entry in view.build.elsewhere]
     jit = any(module.expect == "jit" for module in view.modules)
 
@@ -130,14 +150,21 @@ def gated(
             return None
         return refusal(unit, images, step.keyed.devices, excepted=excepted, jit=jit)
 
+    def listen(record: Record) -> None:
+        session.emit(UnitEnded(step.name, record.unit.name, record.how, record.cpu_s, record.peak_bytes))
+
     jobs = StepJobs(
         step.name,
         History(
             session.home.units / f"{step.name}.json",
             root=work,
             default=Cost(view.build.memory_per_unit, _FIRST_GUESS_S),
+            build=step.keyed.key or "",
         ),
+        urgency=urgency,
         judge=judge,
+        listen=listen,
+        journal=tree.journal,
     )
     house.broker.open(jobs)
     cache = settings(session.home.ccache, base=work, tools=identity)
@@ -149,7 +176,9 @@ def gated(
                 **variables(tools, broker=house.broker.address, step=step.name, ccache=find_ccache()),
                 **cache,
             },
+            stand_in,
         )
+        jobs.history.finish()
     finally:
         house.broker.close(jobs)
         _keep(jobs.records, step.name, session)

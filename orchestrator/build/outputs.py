@@ -7,10 +7,11 @@ from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
 from orchestrator.errors import BuildFailedError
+from orchestrator.package.pack import Parcel, pack_wheel
 from orchestrator.package.rewrite import epoch_of_commands, finish_wheel, local_version
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from orchestrator.build.prepare import Prepared
     from orchestrator.plan.steps import Step
@@ -44,11 +45,43 @@ def _outputs(step: Step, out: Path) -> list[Path]:
     return found
 
 
-def finish(step: Step, prepared: Prepared, out: Path, finished: Path) -> tuple[Path, ...]:
-    """Check what the wheels that a build left in `out` claim to be, and finish them into `finished`.
+def repair_outputs(step: Step, out: Path, filled: Callable[[str], str], cc: Path) -> None:
+    """Put a repaired wheel in the place of the one that a build left in `out`, where the recipe wants that.
+
+    Args:
+        step: what was built; wheels of other projects that it made are left alone.
+        out: the output folder.
+        filled: puts paths in the place of placeholders.
+        cc: the host compiler.
 
     Raises:
-        BuildFailedError: nothing matches the recipe's outputs, or a wheel has another name or version.
+        BuildFailedError: it cannot be repaired; see `repair_wheel`.
+        ToolMissingError: there is no patchelf.
+    """
+    repair = step.keyed.view.build.repair
+    if repair is None:
+        return
+    from packaging.utils import canonicalize_name
+
+    from orchestrator.package.repair import found_repairs, repair_wheel
+
+    repairs = found_repairs(repair, filled, cc)
+    for wheel in _outputs(step, out):
+        name = canonicalize_name(wheel.name.split("-")[0])
+        if wheel.suffix == ".whl" and name == canonicalize_name(step.keyed.distribution):
+            place = out.parent / "repaired"
+            place.mkdir(exist_ok=True)
+            repair_wheel(wheel, repairs, out=place).replace(wheel)
+
+
+def finish(step: Step, prepared: Prepared, *, source: Path, out: Path, finished: Path) -> tuple[Path, ...]:
+    """Check what the wheels that a build left in `out` claim to be, and finish them into `finished`.
+
+    Wheels that the recipe has packed from files of `out` and of `source`, its main tree, are made there too.
+
+    Raises:
+        BuildFailedError: nothing matches the recipe's outputs or the files of its wheels, or a wheel has
+            another name or version.
     """
     outputs = _outputs(step, out)
     torch = next(
@@ -71,7 +104,27 @@ def finish(step: Step, prepared: Prepared, out: Path, finished: Path) -> tuple[P
             wheels.append(finish_wheel(output, local=local, epoch=epoch_of_commands(), out=finished))
         else:
             wheels.append(Path(shutil.copy2(output, finished / PurePosixPath(output.name))))
-    return tuple(wheels)
+    return (*wheels, *_packed(step, prepared, {"src": source, "out": out}, local, finished))
+
+
+def _packed(
+    step: Step, prepared: Prepared, roots: Mapping[str, Path], local: str | None, finished: Path
+) -> list[Path]:
+    view = step.keyed.view
+    parcel = Parcel(
+        version=f"{view.version}+{local}" if local else view.version,
+        sm="_".join(entry.arch.name.replace("_", "") for entry in step.keyed.entries),
+        platform=view.platform.replace("-", "_"),
+        roots=roots,
+        texts={
+            text: prepared.catalog.text_file(step.name, text)
+            for wheel in view.build.wheels
+            for text in wheel.texts.values()
+        },
+    )
+    return [
+        pack_wheel(wheel, parcel, epoch=epoch_of_commands(), into=finished) for wheel in view.build.wheels
+    ]
 
 
 def _check_claims(step: Step, wheels: Sequence[Path]) -> None:

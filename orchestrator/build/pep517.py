@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import threading
 import warnings
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from orchestrator.build import supervisor
 from orchestrator.errors import BuildFailedError
@@ -164,17 +165,56 @@ def build_wheel(
 
 @contextmanager
 def _warnings_into(log: Path) -> Iterator[None]:
-    """Write a backend's warnings into the log, where its other output is, instead of onto the terminal."""
-    from pyproject_hooks import BuildBackendWarning
+    """Write a backend's warnings into the log, where its other output is, instead of onto the terminal.
 
-    with warnings.catch_warnings(record=True) as told:
-        warnings.simplefilter("always", BuildBackendWarning)
-        try:
-            yield
-        finally:
-            if told:
-                with log.open("a", encoding="utf-8") as stream:
-                    stream.writelines(f"{item.category.__name__}: {item.message}\n" for item in told)
+    Filters belong to the process, and several backends may run, each in a thread: the first sets them and
+    the last takes them back.
+    """
+    _LISTENERS.enter(log)
+    try:
+        yield
+    finally:
+        _LISTENERS.leave()
+
+
+class _Listeners:
+    """Which thread's backend warns into which log."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._logs: dict[int, Path] = {}
+        self._filters: warnings.catch_warnings[None] | None = None
+
+    def enter(self, log: Path) -> None:
+        from pyproject_hooks import BuildBackendWarning
+
+        with self._lock:
+            if self._filters is None:
+                self._filters = warnings.catch_warnings()
+                self._filters.__enter__()
+                warnings.simplefilter("always", BuildBackendWarning)
+                others = warnings.showwarning
+
+                def show(message: Warning | str, category: type[Warning], *args: Any, **named: Any) -> None:
+                    told = self._logs.get(threading.get_ident())
+                    if told is None or not issubclass(category, BuildBackendWarning):
+                        others(message, category, *args, **named)
+                        return
+                    with told.open("a", encoding="utf-8") as stream:
+                        stream.write(f"{category.__name__}: {message}\n")
+
+                warnings.showwarning = show
+            self._logs[threading.get_ident()] = log
+
+    def leave(self) -> None:
+        with self._lock:
+            del self._logs[threading.get_ident()]
+            if not self._logs and self._filters is not None:
+                self._filters.__exit__(None, None, None)
+                self._filters = None
+
+
+_LISTENERS = _Listeners()
 
 
 def _require(caller: BuildBackendHookCaller, settings: dict[str, str], environment: Environment) -> None:

@@ -7,28 +7,34 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from orchestrator.build import past
+from orchestrator.build import past, prebuilt
 from orchestrator.build.localsources import local_digests, local_folders
+from orchestrator.build.unread import refuse_unread, with_read_commits
 from orchestrator.errors import NoSpaceError, StoreError, UnknownNameError, UsageError
 from orchestrator.model.arch import Device, image_names, parse_request
 from orchestrator.model.catalog import Catalog
 from orchestrator.model.platform import Target
+from orchestrator.model.stack import with_prebuilt
 from orchestrator.plan.fit import stack_graph
 from orchestrator.plan.key import MachineFacts
 from orchestrator.plan.planner import PlanInputs, decide, keyed_steps
 from orchestrator.report.events import Note
+from orchestrator.source.mirrors import NO_MIRRORS, parse_mirrors
 from orchestrator.store.artifacts import Store
+from orchestrator.store.atomic import sha256_file
 from orchestrator.store.facts import Facts
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from orchestrator.errors import MachineError
     from orchestrator.model.lock import Lock
     from orchestrator.model.recipe import Recipe
     from orchestrator.model.stack import Stack
     from orchestrator.plan.planner import Past
     from orchestrator.plan.steps import Plan
     from orchestrator.report.events import Emit
+    from orchestrator.source.mirrors import Mirrors
     from orchestrator.store.home import Home
     from orchestrator.toolchain.compiler import Compiler
     from orchestrator.toolchain.cuda import Toolkit
@@ -46,6 +52,12 @@ class Ask:
     cuda: str = "auto"
     sources: tuple[str, ...] = ()
     """`NAME=DIR` each."""
+    prebuilt: tuple[str, ...] = ()
+    """Recipes that are taken as published although the stack builds them."""
+    mirrors: tuple[str, ...] = ()
+    """`FROM=TO` each: where sources and wheels are fetched from instead."""
+    locked: bool = False
+    """Only commits of the stack's own lock."""
     recipe_folders: tuple[Path, ...] = ()
 
 
@@ -65,6 +77,14 @@ class Prepared:
     plan: Plan
     last: Mapping[str, Past]
     known: Mapping[str, Past] = field(default_factory=dict)
+    mirrors: Mirrors = NO_MIRRORS
+    unfit: tuple[MachineError, ...] = ()
+    """What this machine lacks for steps that build; a plan is shown all the same."""
+
+    def refuse_unfit(self) -> None:
+        """Raise the first MachineError of `unfit`, if there is one: before anything is fetched or built."""
+        if self.unfit:
+            raise self.unfit[0]
 
     @property
     def toolkit_text(self) -> str:
@@ -97,12 +117,16 @@ def prepare(ask: Ask, home: Home, emit: Emit) -> Prepared:
     catalog = Catalog.default(ask.recipe_folders)
     if replaced := catalog.overridden():
         emit(Note("info", f"your own files take the place of built-in ones: {', '.join(replaced)}"))
-    stack = catalog.stack(_stack_name(ask, catalog))
+    stack = with_prebuilt(catalog.stack(_stack_name(ask, catalog)), ask.prebuilt)
     target = Target.here()
-    recipes = catalog.recipes(stack.components)
+    recipes = catalog.stack_recipes(stack)
     stack_graph(stack, recipes)  # mistakes in these come before those of a lock
+    mirrors = parse_mirrors(ask.mirrors)
     lock = catalog.lock(stack.name, target)
+    if not ask.locked:
+        lock = with_read_commits(lock, home, target)
     local = local_folders(catalog, recipes, ask.sources)
+    _refuse_unused(ask, stack)
     facts = Facts(home.facts)
     compiler = host_compiler(facts)
     toolkit = None
@@ -129,14 +153,21 @@ def prepare(ask: Ask, home: Home, emit: Emit) -> Prepared:
             environment=_environment_facts(),
         ),
         patch_digest=_PatchDigests(catalog, recipes),
+        text_digest=lambda recipe, text: sha256_file(catalog.text_file(recipe, text)),
         device=device,
         local_sources=local_digests(local, home),
+        prebuilt=ask.prebuilt,
     )
     keyed = keyed_steps(inputs, ask.names)
+    if ask.locked:
+        refuse_unread(keyed, lock, where=catalog.lock_path(stack.name, target))
     store = Store(home, emit)
     known = past.known(store, keyed)
-    missing = any(step.kind == "build" and step.key not in known for step in keyed)
+    missing = [step.name for step in keyed if step.kind == "build" and step.key not in known]
+    missing += [step.name for step in keyed if step.name in ask.prebuilt]  # what is saved by that is told
     last = past.latest(store) if missing or ask.names else {}
+    units = past.units(home, missing)
+    plan = decide(inputs, keyed, known, last, units, prebuilt.known(home, keyed))
     return Prepared(
         ask=ask,
         catalog=catalog,
@@ -147,10 +178,32 @@ def prepare(ask: Ask, home: Home, emit: Emit) -> Prepared:
         toolkit=toolkit,
         compiler=compiler,
         local_sources=local,
-        plan=decide(inputs, keyed, known, last),
+        plan=plan,
         last=last,
         known=known,
+        mirrors=mirrors,
+        unfit=_unfit(plan, compiler),
     )
+
+
+def _unfit(plan: Plan, compiler: Compiler) -> tuple[MachineError, ...]:
+    from orchestrator.toolchain.demand import compiler_fault
+
+    faults = (
+        compiler_fault(compiler, step.keyed.view.build.compiler, name=step.name) for step in plan.builds
+    )
+    return tuple(fault for fault in faults if fault is not None)
+
+
+def _refuse_unused(ask: Ask, stack: Stack) -> None:
+    """Refuse a source for what is not built: it would be passed over without a word."""
+    for text in ask.sources:
+        name = text.partition("=")[0].partition("/")[0]
+        if stack.components[name].prebuilt:
+            raise UsageError(
+                f"--source gives sources of {name}, which is taken as published",
+                hint=f"leave it out; or --prebuilt, or `prebuilt: true` in stack {stack.name}",
+            )
 
 
 def _stack_name(ask: Ask, catalog: Catalog) -> str:

@@ -13,6 +13,7 @@ from orchestrator.build.layers import ensure_layer, layer_key, needs
 from orchestrator.model.arch import image_names
 from orchestrator.report.events import StageFinished, StageStarted
 from orchestrator.source.fetch import fetch_source
+from orchestrator.source.git import mirror_of
 from orchestrator.source.wheels import fetch_wheels
 from orchestrator.toolchain.cuda import provide_toolkit
 from orchestrator.toolchain.python import check_python_headers
@@ -62,16 +63,24 @@ def provide(
     if not steps:
         return Provided(None, {}, {})
     check_python_headers()
-    wanted = {step.name: layer_files(prepared.plan, step) for step in steps}
     sources: dict[tuple[str, str], FetchedSource] = {}
     with timed(session, "sources", "fetch"):
         for step in steps:
-            sources |= _sources(prepared, step, session, offline=offline)
+            for name in step.keyed.view.sources:
+                sources[step.name, name] = provide_source(prepared, step, name, session, offline=offline)
+    return provide_layers(prepared, steps, session, offline=offline).joined(Provided(None, {}, sources))
+
+
+def provide_layers(
+    prepared: Prepared, steps: Sequence[Step], session: Session, *, offline: bool = False
+) -> Provided:
+    """Download, verify and unpack the toolkit and the packages that `steps` need; errors as `provide`."""
+    wanted = {step.name: layer_files(prepared.plan, step) for step in steps}
     device_steps = [step for step in steps if step.keyed.arch_env]
     with timed(session, "toolkit and layers", "provide"):
         toolkit_files = _toolkit_files(prepared) if device_steps else ()
         groups = [files for each in wanted.values() for files in each]
-        paths = _wheels(groups, toolkit_files, session, offline=offline)
+        paths = _wheels(groups, toolkit_files, prepared, session, offline=offline)
         toolkit = _toolkit(prepared, device_steps, toolkit_files, paths, session) if device_steps else None
         layers = {
             name: tuple(_layer(files, paths, session, name) for files in each)
@@ -80,7 +89,7 @@ def provide(
     for path in paths.values():
         # Unpacked is the form in which layers keep a wheel; the zip would lie there twice.
         path.unlink(missing_ok=True)
-    return Provided(toolkit, layers, sources)
+    return Provided(toolkit, layers, {})
 
 
 def layer_files(plan: Plan, step: Step) -> tuple[tuple[LockedFile, ...], ...]:
@@ -88,15 +97,24 @@ def layer_files(plan: Plan, step: Step) -> tuple[tuple[LockedFile, ...], ...]:
 
     What a prebuilt brings is left out of the requirements: the locked torch stays the first that is found.
     """
+    own = own_requirements(plan, step)
+    return (*_needed_files(plan, step), own) if own else _needed_files(plan, step)
+
+
+def own_requirements(plan: Plan, step: Step) -> tuple[LockedFile, ...]:
+    """Return the build requirements that none of a step's needs brings; they make the last of its layers."""
+    there = {file.name for files in _needed_files(plan, step) for file in files}
+    return tuple(file for file in step.keyed.locked.requires if file.name not in there)
+
+
+def _needed_files(plan: Plan, step: Step) -> tuple[tuple[LockedFile, ...], ...]:
     groups: list[tuple[LockedFile, ...]] = []
     for need in step.keyed.build_needs:
         locked = plan.step(need).keyed.locked
         files = (*((locked.prebuilt,) if locked.prebuilt else ()), *locked.run)
         if files:
             groups.append(files)
-    there = {file.name for files in groups for file in files}
-    own = tuple(file for file in step.keyed.locked.requires if file.name not in there)
-    return (*groups, own) if own else tuple(groups)
+    return tuple(groups)
 
 
 def _toolkit_files(prepared: Prepared) -> tuple[LockedFile, ...]:
@@ -108,6 +126,7 @@ def _toolkit_files(prepared: Prepared) -> tuple[LockedFile, ...]:
 def _wheels(
     groups: Sequence[Sequence[LockedFile]],
     toolkit_files: Sequence[LockedFile],
+    prepared: Prepared,
     session: Session,
     *,
     offline: bool,
@@ -130,6 +149,7 @@ def _wheels(
         offline=offline,
         emit=session.emit,
         step="toolkit and layers",
+        mirrors=prepared.mirrors,
     )
 
 
@@ -162,25 +182,28 @@ def _layer(files: Sequence[LockedFile], paths: Mapping[str, Path], session: Sess
     return ensure_layer(files, paths, home=session.home, emit=session.emit, label=label).path
 
 
-def _sources(
-    prepared: Prepared, step: Step, session: Session, *, offline: bool
-) -> dict[tuple[str, str], FetchedSource]:
-    recipe = step.keyed.recipe
-    found: dict[tuple[str, str], FetchedSource] = {}
-    for name, source in (recipe.sources if recipe else {}).items():
-        locked = step.keyed.locked.sources.get(name)
-        local = prepared.local_sources.get((step.name, name))
-        if locked is not None and locked.file is not None:
-            session.lease.use("downloads", [locked.file.sha256])
-        found[step.name, name] = fetch_source(
-            name=f"{step.name}/{name}",
-            source=source if local is None else msgspec.structs.replace(source, local=str(local)),
-            locked=locked,
-            version=step.keyed.version,
-            home=session.home,
-            offline=offline,
-            emit=session.emit,
-        )
+def provide_source(
+    prepared: Prepared, step: Step, name: str, session: Session, *, offline: bool
+) -> FetchedSource:
+    """Download and verify one source of a step; errors as `provide`."""
+    source = step.keyed.view.sources[name]
+    locked = step.keyed.locked.sources.get(name)
+    local = prepared.local_sources.get((step.name, name))
+    if locked is not None and locked.file is not None:
+        session.lease.use("downloads", [locked.file.sha256])
+    if source.git is not None and local is None:
+        session.lease.use("git", [mirror_of(source.git, session.home).name])
+    found = fetch_source(
+        name=f"{step.name}/{name}",
+        source=source if local is None else msgspec.structs.replace(source, local=str(local)),
+        locked=locked,
+        version=step.keyed.version,
+        home=session.home,
+        offline=offline,
+        emit=session.emit,
+        mirrors=prepared.mirrors,
+    )
+    session.lease.use("git", found.repositories)
     return found
 
 

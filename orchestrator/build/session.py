@@ -6,6 +6,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from orchestrator.build.tree import BuildTree
 from orchestrator.store.artifacts import Store
 from orchestrator.store.atomic import disk_errors, remove_tree
 from orchestrator.store.facts import Facts
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+    from orchestrator.plan.steps import Step
     from orchestrator.report.events import Emit
     from orchestrator.store.home import Home
 
@@ -45,7 +47,7 @@ class Session:
                 yield session
             finally:
                 remove_tree(session.pycache)
-                with suppress(OSError):  # not there, or a failed step's tree is kept in it
+                with suppress(OSError):
                     session.pycache.parent.rmdir()
 
     @property
@@ -61,6 +63,6 @@ class Session:
         """Return the path of the records of a step's units."""
         return self.log(step).with_suffix(".units.jsonl")
 
-    def work(self, step: str) -> Path:
-        """Return the folder of a step's build tree, which gc leaves alone while this run lives."""
-        return self.home.work / self.lease.run / step
+    def work(self, step: Step) -> Path:
+        """Return the folder of a step's build tree."""
+        return BuildTree.of(self.home, step).folder

@@ -8,13 +8,15 @@ from typing import TYPE_CHECKING
 from orchestrator.build import pep517, torchcheck
 from orchestrator.build.environ import command_environ
 from orchestrator.build.gated import gated, jobs_offered
-from orchestrator.build.outputs import finish
+from orchestrator.build.links import make_links
+from orchestrator.build.outputs import finish, repair_outputs
 from orchestrator.build.provide import timed
 from orchestrator.build.supervisor import run
-from orchestrator.build.venv import add_wheels, make_environment
-from orchestrator.errors import BuildFailedError
+from orchestrator.build.words import SCRATCH, filled, words_of
+from orchestrator.errors import BuildFailedError, UnitFailedError
 from orchestrator.package.rewrite import epoch_of_commands
 from orchestrator.report.events import Note, Progress
+from orchestrator.store import trees as trees_on_disk
 from orchestrator.store.manifest import Cost
 
 if TYPE_CHECKING:
@@ -47,32 +49,37 @@ class Built:
     log: Path
 
 
+def trees_of(step: Step, work: Path) -> Trees:
+    """Return where the sources of a step lie in its work folder: main in `src`, others in it or beside it."""
+    trees: dict[str, Path] = {}
+    for name, source in step.keyed.view.sources.items():
+        beside = "src" if name == "main" else f"src-{name}"
+        trees[name] = work / beside if source.into is None else work / "src" / source.into
+    return Trees(trees.get("main", work / "src"), trees)
+
+
 def lay_sources(step: Step, provided: Provided, work: Path) -> Trees:
-    """Unpack or copy every source of a step into its work folder: main first, others into or beside it.
+    """Unpack or copy every source of a step into its work folder: main first.
 
     Raises:
         SourceError and its kin (5): an archive that is damaged or refused.
         BuildFailedError: `into` names a place that is taken.
     """
-    recipe = step.keyed.view
     work.mkdir(parents=True, exist_ok=True)
-    trees: dict[str, Path] = {}
-    for name in sorted(recipe.sources, key=lambda name: name != "main"):
-        source = recipe.sources[name]
-        into = source.into
-        place = work / ("src" if name == "main" else f"src-{name}") if into is None else work / "src" / into
+    trees = trees_of(step, work)
+    for name, place in sorted(trees.sources.items(), key=lambda item: item[0] != "main"):
         if place.is_dir() and not any(place.iterdir()):
             place.rmdir()
         if place.exists():
             raise BuildFailedError(
-                f"source {name} goes into {into}, which the main source already holds",
+                f"source {name} goes into {step.keyed.view.sources[name].into}, which the main source "
+                "already holds",
                 where=str(place),
                 hint="name a place that is free or an empty folder",
             )
         place.parent.mkdir(parents=True, exist_ok=True)
         provided.sources[step.name, name].lay(place)
-        trees[name] = place
-    return Trees(trees.get("main", work / "src"), trees)
+    return trees
 
 
 def apply_patches(step: Step, prepared: Prepared, trees: Trees, session: Session) -> None:
@@ -113,10 +120,11 @@ def build(
     trees: Trees,
     session: Session,
     *,
-    needed: Sequence[Path],
+    environment: Environment,
     house: Gatehouse,
+    urgency: float = 0.0,
 ) -> Built:
-    """Run a step's commands and backend in a fresh environment, and finish the wheels.
+    """Run a step's commands and backend in its environment, and finish the wheels.
 
     Args:
         step: what is built.
@@ -124,20 +132,20 @@ def build(
         provided: layers and toolkit.
         trees: patched sources.
         session: the run.
-        needed: verified wheels of built components that must lie in the environment.
+        environment: holds layers and the wheels of built components.
         house: the run's broker, which every compiler asks for a turn.
+        urgency: the compilers of the most urgent step go first.
 
     Raises:
         BuildFailedError: a command failed, replaced a locked package, or made no fitting wheel.
+        UnitFailedError: a command failed, and so did a compiler.
         AuditFailedError: a unit was stopped that would have held nothing for the devices to be served.
     """
     recipe = step.keyed.view
-    work, log = session.work(step.name), session.log(step.name)
+    work, log = session.work(step), session.log(step.name)
     out, finished = work / "out", work / "wheels"
-    for folder in (out, finished, work / "home", work / "tmp"):
-        folder.mkdir()
-    environment = make_environment(work / "env", layers=provided.layers.get(step.name, ()))
-    add_wheels(environment, needed)
+    for folder in (out, finished, work / "home", work / "tmp", work / SCRATCH):
+        folder.mkdir(exist_ok=True)
     project = trees.main / recipe.build.directory
     if not project.is_dir():
         raise BuildFailedError(
@@ -145,7 +153,10 @@ def build(
             where=str(trees.main),
             hint="the recipe's build.directory says where the project lies in its source",
         )
-    plain_env = _environ(step, prepared, provided, trees, session, environment)
+    layers = provided.layers.get(step.name, ())
+    words = words_of(step, prepared.plan, tree=work, main=trees.main, layers=layers, environment=environment)
+    make_links(_filled(recipe.build.links, words, step), work / SCRATCH)
+    plain_env = _environ(step, prepared, provided, trees, session, environment, words)
     toolkit = provided.toolkit if step.keyed.arch_env else None
     guards = _locked_packages(step, prepared, environment)
 
@@ -156,10 +167,11 @@ def build(
     def listen(line: str) -> None:
         session.emit(Progress(step.name, line))
 
-    words = {"{python}": str(environment.python), "{out}": str(out)}
-    commands = [[_filled(word, words) for word in command] for command in recipe.build.commands]
+    commands = [[filled(word, words, name=step.name) for word in each] for each in recipe.build.commands]
+    settings = _filled(recipe.build.config_settings, words, step)
     done: list[Finished] = []
-    with timed(session, step.name, "build", log), gated(step, prepared, toolkit, session, house) as gate:
+    opened = gated(step, prepared, toolkit, session, house, urgency=urgency)
+    with timed(session, step.name, "build", log), opened as gate:
         env = gate.into(plain_env)
         try:
             for argv in commands:
@@ -172,20 +184,24 @@ def build(
                     env=env,
                     out=out,
                     log=log,
-                    config_settings=recipe.build.config_settings,
+                    config_settings=settings,
                     on_line=listen,
                     after=unchanged,
                 )
                 done += built.commands
-        except BuildFailedError:
+        except BuildFailedError as error:
             gate.raise_refused(log)
+            if type(error) is BuildFailedError and gate.unit_failed:
+                raise UnitFailedError(error.message, where=error.where, hint=error.hint) from error
             raise
     _tell_leftovers(step, done, session)
-    wheels = finish(step, prepared, out, finished)
+    repair_outputs(step, out, lambda text: filled(text, words, name=step.name), prepared.compiler.cc)
+    wheels = finish(step, prepared, source=trees.main, out=out, finished=finished)
     cost = Cost(
         wall_s=sum(item.wall_s for item in done),
         cpu_s=sum(item.cpu_s for item in done),
         peak_bytes=max((item.peak_bytes for item in done), default=0),
+        disk_bytes=sum(seen.st_size for seen in trees_on_disk.files(work)),
     )
     return Built(wheels, cost, log)
 
@@ -197,21 +213,8 @@ def _tell_leftovers(step: Step, done: Sequence[Finished], session: Session) -> N
             session.emit(Note("warning", text, step.name))
 
 
-def clear(work: Path) -> None:
-    """Remove a build tree, and the run's folder when it was the last one in it."""
-    from orchestrator.store.atomic import remove_tree
-
-    remove_tree(work)
-    try:
-        work.parent.rmdir()
-    except OSError:
-        return  # another step of this run still has its tree
-
-
-def _filled(word: str, words: Mapping[str, str]) -> str:
-    for placeholder, value in words.items():
-        word = word.replace(placeholder, value)
-    return word
+def _filled(texts: Mapping[str, str], words: Mapping[str, str], step: Step) -> dict[str, str]:
+    return {key: filled(text, words, name=step.name) for key, text in texts.items()}
 
 
 def _environ(
@@ -221,10 +224,11 @@ def _environ(
     trees: Trees,
     session: Session,
     environment: Environment,
+    words: Mapping[str, str],
 ) -> dict[str, str]:
     recipe = step.keyed.view
-    work = session.work(step.name)
-    extra = dict(recipe.build.env) | dict(step.keyed.arch_env)
+    work = session.work(step)
+    extra = _filled(recipe.build.env, words, step) | dict(step.keyed.arch_env)
     cmake = [extra["CMAKE_ARGS"]] if "CMAKE_ARGS" in extra else []
     for name, source in recipe.sources.items():
         if source.env:

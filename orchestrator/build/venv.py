@@ -75,6 +75,14 @@ def make_environment(dest: Path, *, layers: Sequence[Path] = ()) -> Environment:
     return environment
 
 
+def environment_at(prefix: Path, layers: Sequence[Path]) -> Environment:
+    """Return the environment that `make_environment` made at `prefix`; nothing is read or written."""
+    folder = prefix.absolute()
+    site = folder / "lib" / f"python{sys.version_info[0]}.{sys.version_info[1]}" / "site-packages"
+    programs = folder / "bin"
+    return Environment(folder, programs / "python", site, programs, tuple(layers))
+
+
 def add_wheels(environment: Environment, wheels: Sequence[Path]) -> None:
     """Unpack built wheels into the environment's own site-packages, with their scripts.
 
@@ -129,21 +137,16 @@ def _bare(dest: Path, layers: tuple[Path, ...]) -> Environment:
     class Builder(venv.EnvBuilder):
         """Without the activation scripts: nobody activates it."""
 
-        seen: SimpleNamespace
-
         def setup_scripts(self, context: SimpleNamespace) -> None:
-            self.seen = context
+            del context
 
     try:
-        builder = Builder(with_pip=False, symlinks=True)
-        builder.create(dest)
+        Builder(with_pip=False, symlinks=True).create(dest)
     except ValueError as error:  # a path with `:` in it
         raise MachineError(
             str(error), where=str(dest), hint="choose another folder by SPARKBUILD_HOME"
         ) from error
-    site = dest.absolute() / "lib" / f"python{sys.version_info[0]}.{sys.version_info[1]}" / "site-packages"
-    python = Path(builder.seen.env_exe).with_name("python")
-    return Environment(prefix=dest.absolute(), python=python, site=site, bin=python.parent, layers=layers)
+    return environment_at(dest, layers)
 
 
 def _replace(path: Path) -> Path:

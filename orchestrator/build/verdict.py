@@ -26,6 +26,7 @@ def expectations(modules: Iterable[ModulePolicy]) -> tuple[Expectation, ...]:
             item.expect,
             item.reason,
             tuple(Exempt(exempt.kernels, exempt.reason) for exempt in item.exceptions),
+            item.required,
         )
         for item in modules
     )
@@ -33,7 +34,13 @@ def expectations(modules: Iterable[ModulePolicy]) -> tuple[Expectation, ...]:
 
 def key_of(step: KeyedStep, wheels: Sequence[str]) -> str:
     """Return the audit key of a step's artifact, given the sha256 of each wheel."""
-    return audit_key(wheels, step.view.modules, [str(device) for device in step.devices], step.arch)
+    devices = [str(device) for device in step.devices]
+    return audit_key(wheels, step.policy, devices, step.arch, only=_only(step))
+
+
+def _only(step: KeyedStep) -> tuple[str, ...] | None:
+    files = step.recipe.files if step.recipe is not None else None
+    return files.only if files is not None else None
 
 
 def audit(
@@ -60,12 +67,13 @@ def audit(
     from orchestrator.inspect.torchexports import torch_exports
     from orchestrator.inspect.wheel import audit_wheels
 
-    policy = expectations(step.view.modules)
+    policy = expectations(step.policy)
     # What an entry asks nvcc for is what its wheels should hold, and nothing else.
     requested = frozenset(image_names(step.entries) if step.arch else ())
     question = Question(
         devices=tuple(step.devices),
         policy=policy,
+        only=_only(step),
         requested=requested,
         deep=True,
         cuda_major=cuda_major,

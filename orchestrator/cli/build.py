@@ -8,11 +8,20 @@ from typing import TYPE_CHECKING
 
 import click
 
-from orchestrator.cli.options import json_option, lines, parse_time, print_json, what_to_plan
+from orchestrator.cli.options import (
+    json_option,
+    lines,
+    log_format_option,
+    parse_time,
+    print_json,
+    what_to_plan,
+)
 
 if TYPE_CHECKING:
+    from orchestrator.build.outcome import Failure, Outcome
     from orchestrator.build.prepare import Ask, Prepared
-    from orchestrator.build.run import Failure, Outcome
+    from orchestrator.report.choose import LogFormat
+    from orchestrator.report.events import Note
     from orchestrator.store.home import Home
 
 
@@ -32,6 +41,19 @@ def _command(name: str, text: str, names: tuple[str, ...]) -> click.Command:
     @click.option(
         "--deadline", metavar="TIME", help="Stop in time (exit 6), such as 5h30m; the state is kept."
     )
+    @click.option(
+        "--keep-going/--fail-fast",
+        default=True,
+        show_default=True,
+        help="After a failure, build all that does not depend on it; or start nothing more.",
+    )
+    @click.option(
+        "--steps",
+        type=click.IntRange(1, 64),
+        metavar="N",
+        help="Components that build at a time; by the CPUs otherwise, 4 at most.",
+    )
+    @log_format_option
     @json_option
     @click.pass_context
     def command(
@@ -41,12 +63,15 @@ def _command(name: str, text: str, names: tuple[str, ...]) -> click.Command:
         ask: Ask,
         offline: bool,
         deadline: str | None,
+        keep_going: bool,
+        steps: int | None,
+        log_format: LogFormat,
         as_json: bool,
     ) -> int:
         from orchestrator.build.interrupt import interruptible
-        from orchestrator.build.prepare import prepare
-        from orchestrator.build.run import carry_out
+        from orchestrator.build.run import Way, carry_out
         from orchestrator.build.session import Session
+        from orchestrator.build.unread import prepare_read
         from orchestrator.errors import UsageError
         from orchestrator.store.home import Home
 
@@ -55,12 +80,15 @@ def _command(name: str, text: str, names: tuple[str, ...]) -> click.Command:
         seconds = None if deadline is None else parse_time(deadline)
         home = Home.default()
         folder = Path(dist).expanduser().absolute()
-        emit = lines()
+        emit = lines(log_format)
         try:
             with interruptible(seconds), Session.opened(home, emit) as session:
-                prepared = prepare(replace(ask, names=names), home, emit)
-                _show_plan(prepared)
-                outcome = carry_out(prepared, session, dist=folder, offline=offline)
+                prepared = prepare_read(replace(ask, names=names), home, emit, offline=offline)
+                if log_format != "jsonl":
+                    _show_plan(prepared, home)
+                prepared.refuse_unfit()
+                way = Way(offline=offline, keep_going=keep_going, at_a_time=steps)
+                outcome = carry_out(prepared, session, dist=folder, way=way)
         finally:
             emit.close()
         if as_json:
@@ -68,7 +96,12 @@ def _command(name: str, text: str, names: tuple[str, ...]) -> click.Command:
         else:
             _show(outcome, home)
         for failure in outcome.failures:
-            _tell(failure, debug=bool(ctx.find_root().params.get("debug")))
+            if log_format == "jsonl":
+                emit(_note(failure))
+            else:
+                _tell(failure, debug=bool(ctx.find_root().params.get("debug")))
+        if outcome.interrupted is not None:
+            raise outcome.interrupted
         return outcome.exit_code
 
     return command
@@ -82,16 +115,21 @@ def recipe_command(name: str) -> click.Command:
     return _command(name, f"Build {name} and what it needs, and audit each wheel.", (name,))
 
 
-def _show_plan(prepared: Prepared) -> None:
+def _show_plan(prepared: Prepared, home: Home) -> None:
     """Show the plan on standard error, when there is something to be done."""
     if not prepared.plan.builds:
         return
-    from orchestrator.report.tables import console, plan_heading, plan_table
+    from orchestrator.build.foresee import foreseen
+    from orchestrator.report.tables import console, forecast_lines, plan_heading, plan_table
 
     out = console(stderr=True)
     out.print(plan_heading(prepared.plan, prepared.toolkit_text))
     out.print(plan_table(prepared.plan))
     out.print()
+    forecast = foreseen(prepared.plan, home)
+    if forecast is not None:
+        out.print(forecast_lines(forecast), soft_wrap=True)
+        out.print()
 
 
 def _show(outcome: Outcome, home: Home) -> None:
@@ -119,17 +157,25 @@ def _show(outcome: Outcome, home: Home) -> None:
 
 def _tell(failure: Failure, *, debug: bool) -> None:
     """Tell what failed: the component and what went wrong first, then where to look, then what to do."""
-    error = failure.error
-    lines_ = [f"error: {failure.step}: {error.message}"]
-    if error.where:
-        lines_.append(f"  at {error.where}")
-    if error.hint:
-        lines_.append(f"  hint: {error.hint}")
-    click.echo("\n".join(lines_), err=True)
+    click.echo(f"error: {failure.step}: {_text(failure)}", err=True)
     if debug:
         import traceback
 
-        traceback.print_exception(error)
+        traceback.print_exception(failure.error)
+
+
+def _note(failure: Failure) -> Note:
+    """Return the same as an event, for programs that read nothing else."""
+    from orchestrator.report.events import Note
+
+    return Note("error", _text(failure), failure.step)
+
+
+def _text(failure: Failure) -> str:
+    error = failure.error
+    where = f"\n  at {error.where}" if error.where else ""
+    hint = f"\n  hint: {error.hint}" if error.hint else ""
+    return f"{error.message}{where}{hint}"
 
 
 def _json(prepared: Prepared, outcome: Outcome) -> dict[str, object]:

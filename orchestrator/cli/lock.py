@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+
+from orchestrator.cli.options import mirror_option
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -15,6 +18,7 @@ if TYPE_CHECKING:
     from orchestrator.model.lock import Lock
     from orchestrator.model.lockdiff import LockChange
     from orchestrator.model.platform import Target
+    from orchestrator.source.mirrors import Mirrors
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +45,7 @@ class Made:
     type=click.Path(path_type=Path, file_okay=False),
     help="Folder for the locks; the one of the stack otherwise.",
 )
+@mirror_option
 @click.option("--json", "as_json", is_flag=True, help="Print JSON on standard output.")
 @click.pass_context
 def command(
@@ -52,6 +57,7 @@ def command(
     every: bool,
     check: bool,
     output: Path | None,
+    mirrors: tuple[str, ...],
     as_json: bool,
 ) -> None:
     """Resolve a stack and write its lock: every commit, sha256, toolkit wheel and build requirement.
@@ -61,13 +67,14 @@ def command(
     from orchestrator.build.interrupt import interruptible
     from orchestrator.model.catalog import Catalog
     from orchestrator.plan.fit import stack_graph
+    from orchestrator.source.mirrors import parse_mirrors
     from orchestrator.store.home import Home
     from orchestrator.store.lease import Lease
 
     catalog = Catalog.default(ctx.find_root().params.get("recipes", ()))
     name = stack or catalog.default_stack()
     value = catalog.stack(name)
-    stack_graph(value, catalog.recipes(value.components))
+    stack_graph(value, catalog.stack_recipes(value))
     targets = _targets(catalog, name, platform=platform, python=python, every=every)
     if check:
         for target in targets:
@@ -75,11 +82,11 @@ def command(
         reports = [_report(name, Made(target, catalog.lock_path(name, target))) for target in targets]
         text = [f"{name} {target.tag}: up to date" for target in targets]
     else:
-        folder = output or own_folder(catalog, name)
+        folder, places = output or own_folder(catalog, name), parse_mirrors(mirrors)
         home = Home.default()
         home.claim()
         with interruptible(), Lease(home):  # gc leaves alone what is being downloaded
-            made = [_make(catalog, name, target, folder) for target in targets]
+            made = [_make(catalog, name, target, folder, places) for target in targets]
         reports = [_report(name, each) for each in made]
         text = [line for each in made for line in _lines(each)]
     if as_json:
@@ -121,7 +128,7 @@ def own_folder(catalog: Catalog, stack: str) -> Path:
     return place.stacks
 
 
-def _make(catalog: Catalog, stack: str, target: Target, folder: Path) -> Made:
+def _make(catalog: Catalog, stack: str, target: Target, folder: Path, mirrors: Mirrors) -> Made:
     from orchestrator.cli.options import lines
     from orchestrator.model.catalog import lock_file
     from orchestrator.model.lock import lock_bytes
@@ -132,8 +139,17 @@ def _make(catalog: Catalog, stack: str, target: Target, folder: Path) -> Made:
 
     value = catalog.stack(stack)
     path = folder / lock_file(stack, target)
-    lock = make_lock(value, catalog.recipes(value.components), target, home=Home.default(), emit=lines())
     former = _former(path)
+    with closing(lines()) as emit:
+        lock = make_lock(
+            value,
+            catalog.stack_recipes(value),
+            target,
+            home=Home.default(),
+            emit=emit,
+            mirrors=mirrors,
+            former=former,
+        )
     with disk_errors(folder):
         folder.mkdir(parents=True, exist_ok=True)
     write_bytes(path, lock_bytes(lock))

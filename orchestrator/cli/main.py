@@ -177,7 +177,7 @@ def _told(error: BaseException, *, debug: bool) -> int:
 
         traceback.print_exception(error)
     else:
-        with contextlib.suppress(BrokenPipeError):
+        with contextlib.suppress(OSError):
             click.echo(text, err=True)
     return code
 

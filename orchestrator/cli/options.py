@@ -12,7 +12,7 @@ import click
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from orchestrator.report.lines import Lines
+    from orchestrator.report.choose import LogFormat, Renderer
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -43,6 +43,16 @@ def what_to_plan(function: Callable[..., Any]) -> Callable[..., Any]:
             metavar="NAME=DIR",
             help="Take a source from a folder; NAME is a recipe or RECIPE/SOURCE. May be given again.",
         ),
+        mirror_option,
+        click.option(
+            "--locked", is_flag=True, help="Refuse commits that the stack's lock does not hold (exit 2)."
+        ),
+        click.option(
+            "--prebuilt",
+            multiple=True,
+            metavar="NAMES",
+            help="Take these as published instead of building them, such as pytorch,triton.",
+        ),
     ]
 
     @functools.wraps(function)
@@ -53,19 +63,44 @@ def what_to_plan(function: Callable[..., Any]) -> Callable[..., Any]:
         stack: str | None,
         cuda: str,
         sources: tuple[str, ...],
+        prebuilt: tuple[str, ...],
+        mirrors: tuple[str, ...],
+        locked: bool,
         **named: Any,
     ) -> Any:
         from orchestrator.build.prepare import Ask
 
         refuse_empty({"--device": device, "--stack": stack, "--cuda": cuda})
         folders: tuple[Path, ...] = click.get_current_context().find_root().params.get("recipes", ())
-        ask = Ask(arch=arch, device=device, stack=stack, cuda=cuda, sources=sources, recipe_folders=folders)
+        ask = Ask(
+            arch=arch,
+            device=device,
+            stack=stack,
+            cuda=cuda,
+            sources=sources,
+            prebuilt=listed("--prebuilt", prebuilt),
+            mirrors=mirrors,
+            locked=locked,
+            recipe_folders=folders,
+        )
         return function(*positional, ask=ask, **named)
 
     decorated: Callable[..., Any] = with_ask
     for option in reversed(options):
         decorated = option(decorated)
     return decorated
+
+
+def mirror_option(function: F) -> F:
+    """Add `--mirror`."""
+    return click.option(
+        "--mirror",
+        "mirrors",
+        multiple=True,
+        metavar="FROM=TO",
+        help="Fetch what lies at an address that begins with FROM from TO, an address or a folder; an empty "
+        "FROM means every address. May be given again. SPARKBUILD_MIRROR holds more.",
+    )(function)
 
 
 def json_option(function: F) -> F:
@@ -87,22 +122,30 @@ def refuse_empty(values: Mapping[str, str | None]) -> None:
             raise UsageError(f"{name} is empty", hint=hint)
 
 
+def listed(option: str, given: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the names that an option lists, given once or several times, with commas between; each once.
+
+    Raises:
+        UsageError: a name is empty.
+    """
+    names = [name.strip() for text in given for name in text.split(",")]
+    refuse_empty(dict.fromkeys([option] if not all(names) else [], ""))
+    return tuple(dict.fromkeys(names))
+
+
 def parse_time(text: str) -> float:
     """Return the seconds of a time such as `5h30m`, `90m` or `45s`.
 
     Raises:
         UsageError: it is none, or no time at all.
     """
-    import re
-
     from orchestrator.errors import UsageError
+    from orchestrator.model.duration import seconds_of
 
-    found = re.fullmatch(r"(?:(\d{1,4})h)?(?:(\d{1,5})m)?(?:(\d{1,6})s)?", text.strip().lower())
-    hours, minutes, seconds = (int(part or 0) for part in found.groups()) if found else (0, 0, 0)
-    total = hours * 3600 + minutes * 60 + seconds
-    if not total:
+    seconds = seconds_of(text.strip().lower())
+    if seconds is None:
         raise UsageError(f"{text[:40]!r} is no time", hint="write it like 5h30m, 90m or 45s")
-    return float(total)
+    return seconds
 
 
 def meant(names: tuple[str, ...]) -> tuple[str, ...]:
@@ -110,11 +153,31 @@ def meant(names: tuple[str, ...]) -> tuple[str, ...]:
     return () if names == ("all",) else names
 
 
-def lines() -> Lines:
-    """Return the renderer of events for this process."""
-    from orchestrator.report.lines import Lines
+def log_format_option(function: F) -> F:
+    """Add `--log-format`."""
+    from orchestrator.report.choose import FORMATS
 
-    return Lines(sys.stderr)
+    return click.option(
+        "--log-format",
+        type=click.Choice(FORMATS),
+        default="auto",
+        show_default=True,
+        envvar="SPARKBUILD_LOG_FORMAT",
+        show_envvar=True,
+        help="How standard error tells what goes on: a live board, plain lines, foldable groups for the log "
+        "of a CI job, or JSON lines for programs. The result is on standard output.",
+    )(function)
+
+
+def lines(log_format: LogFormat = "auto") -> Renderer:
+    """Return the renderer of events for this process. It is closed with the command, if not before."""
+    from orchestrator.report.choose import renderer
+
+    made = renderer(sys.stderr, log_format)
+    ctx = click.get_current_context(silent=True)
+    if ctx is not None:
+        ctx.call_on_close(made.close)
+    return made
 
 
 def print_json(value: object) -> None:

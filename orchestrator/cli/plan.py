@@ -24,17 +24,34 @@ def command(
     as_json: bool,
 ) -> None:
     """Show what `sparkbuild all` or `sparkbuild RECIPE` would do: steps, action, why, order."""
+    from orchestrator.build.foresee import foreseen
     from orchestrator.build.prepare import prepare
+    from orchestrator.report.events import Note
     from orchestrator.store.home import Home
 
-    emit = lines()
-    prepared = prepare(replace(ask, names=meant(names)), Home.default(), emit)
+    emit, home = lines(), Home.default()
+    prepared = prepare(replace(ask, names=meant(names)), home, emit)
+    for fault in prepared.unfit:
+        emit(Note("warning", f"{fault.message}; {fault.hint}"))
     emit.close()
+    forecast = foreseen(prepared.plan, home)
     if as_json:
-        print_json(prepared.plan.to_json())
+        print_json({**prepared.plan.to_json(), "forecast": forecast and forecast.to_json()})
         return
-    from orchestrator.report.tables import console, plan_heading, plan_table
+    from orchestrator.report.tables import (
+        console,
+        forecast_lines,
+        plan_heading,
+        plan_table,
+        prebuilt_lines,
+    )
 
     out = console()
     out.print(plan_heading(prepared.plan, prepared.toolkit_text))
     out.print(plan_table(prepared.plan))
+    if forecast is not None:
+        out.print()
+        out.print(forecast_lines(forecast), soft_wrap=True)
+    if published := prebuilt_lines(prepared.plan):
+        out.print()
+        out.print(published, soft_wrap=True)

@@ -127,7 +127,7 @@ def _policy(ask: AuditAsk, entries: tuple[Entry, ...]) -> tuple[Expectation, ...
 
     from orchestrator.build.verdict import expectations
     from orchestrator.model.catalog import Catalog
-    from orchestrator.model.when import resolved
+    from orchestrator.model.when import policy_of
 
     if len(ask.specs) != 1 or ask.env is not None:
         raise UsageError("--recipe judges one SPEC", hint="name exactly one wheel")
@@ -138,13 +138,13 @@ def _policy(ask: AuditAsk, entries: tuple[Entry, ...]) -> tuple[Expectation, ...
             f"{name} is not what recipe {recipe.name} builds, which is {recipe.wheel_name}",
             hint="name the recipe of this wheel, or leave --recipe out",
         )
-    view = resolved(
+    modules = policy_of(
         recipe,
         version=version,
         arches=tuple(str(entry.arch) for entry in entries),
         platform=platform,
     )
-    return expectations(view.modules)
+    return expectations(modules)
 
 
 def _told(spec: str) -> tuple[str, str, str]:

@@ -71,7 +71,7 @@ def distributions(environment: Environment) -> tuple[Installed, ...]:
     Only names are looked at, no file is opened but metadata. Of a distribution that is there twice, the
     one that is imported counts. Of one that is used from its sources, all that lies in their folder counts.
     """
-    metadata = [listed for root in environment.roots for listed in _metadata(root)]
+    metadata = [listed for root in environment.roots for listed in _metadata(root, _metadata_folders(root))]
     found: dict[str, Installed] = {}
     for listed in metadata:
         key = re.sub(r"[-_.]+", "-", listed.name).lower()
@@ -81,9 +81,20 @@ def distributions(environment: Environment) -> tuple[Installed, ...]:
     return tuple(one for one in every if one.files or one.at_fault)
 
 
-def _metadata(root: Path) -> list[_Listed]:
-    """Read all metadata in a folder. What pip could not remove starts with `~` or `-`."""
-    folders = sorted(path for path in root.glob("[!~-]*-info") if path.suffix in (".dist-info", ".egg-info"))
+def distribution(root: Path, name: str) -> Installed | None:
+    """Return one distribution of a folder by its normalized name (PEP 503); None when it is not there."""
+    for folder in _metadata_folders(root):
+        if re.sub(r"[-_.]+", "-", folder.stem.partition("-")[0]).lower() == name:
+            return _installed(*_metadata(root, [folder]))
+    return None
+
+
+def _metadata_folders(root: Path) -> list[Path]:
+    """List all metadata in a folder. What pip could not remove starts with `~` or `-`."""
+    return sorted(path for path in root.glob("[!~-]*-info") if path.suffix in (".dist-info", ".egg-info"))
+
+
+def _metadata(root: Path, folders: Iterable[Path]) -> list[_Listed]:
     found = []
     for folder in folders:
         one = Distribution.at(folder)

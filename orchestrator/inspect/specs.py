@@ -125,6 +125,25 @@ def audit_environment(python: str | None, question: Question) -> tuple[SpecRepor
     return there
 
 
+def audit_distribution(root: Path, name: str, question: Question) -> SpecReport:
+    """Audit one distribution that is installed in a folder, called `torch 2.14.1`.
+
+    Args:
+        root: a folder that packages are imported from.
+        name: its normalized name.
+        question: what is asked.
+
+    Raises:
+        SpecError: it is not there.
+    """
+    from orchestrator.inspect.installed import distribution
+
+    one = distribution(root, name)
+    if one is None:
+        raise SpecError(f"{name} is not installed there", where=str(root))
+    return _installed(one, question) or judge_spec(str(one), [], question, files=one.files)
+
+
 def _installed(one: Installed, question: Question) -> SpecReport | None:
     """Judge a distribution; None when its files only had the names of binaries."""
     facts = [read_file(one.root / file, file, question) for file in one.files]

@@ -11,6 +11,7 @@ import socket
 import tempfile
 import threading
 import time
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
@@ -41,6 +42,16 @@ _PATH_LIMIT = 80
 """Of the folder for the socket, whose whole path may have 107 bytes."""
 
 
+@dataclass(frozen=True, slots=True)
+class Use:
+    """What all units take at one moment, and what they may take, in bytes."""
+
+    units: int
+    slots: int
+    used: int
+    budget: int
+
+
 class Broker:
     """The thread. Use it as a context manager; what went wrong in the thread is raised at its end."""
 
@@ -51,6 +62,7 @@ class Broker:
         reserve: int,
         budget: int | None = None,
         warn: Callable[[str, str], None] = lambda _step, _text: None,
+        watch: Callable[[Use], None] = lambda _use: None,
     ) -> None:
         """Say what there is.
 
@@ -59,8 +71,10 @@ class Broker:
             reserve: bytes that are left to everything else.
             budget: bytes that all units together may take; None: whatever is available.
             warn: called with a step and a text when something is out of the ordinary.
+            watch: called with what is in use, each time it was measured; in the broker's thread.
         """
-        self._slots, self._reserve, self._budget, self._warn = slots, reserve, budget, warn
+        self._slots, self._reserve, self._budget = slots, reserve, budget
+        self._warn, self._watch = warn, watch
         self._steps: dict[str, StepJobs] = {}
         self._turns: dict[int, Turn] = {}
         self._number = 0
@@ -207,6 +221,7 @@ class Broker:
             link.say("stop", reason)
             return
         link.number, link.pid = unit.number, int(pid)
+        step.enter(unit)
         self._turns[unit.number] = Turn(unit, step, made, step.history.expected(unit, made))
         link.say("go", unit.number)
 
@@ -231,6 +246,7 @@ class Broker:
         link.say("fine")
         link.number = 0
         del self._turns[turn.unit.number]
+        turn.step.leave(turn.unit)
         if not code and turn.tries:
             turn.step.history.learn(turn.unit, turn.images, Cost(turn.peak, turn.cpu_s))
         how: How = "failed" if code else "hit" if way == "cache" and not turn.tries else "ran"
@@ -292,4 +308,7 @@ class Broker:
         below = memory.children() if running else {}
         for turn in running:
             turn.measured(memory.tree_bytes(turn.gate_pid, below))
-        self.peak = max(self.peak, sum(turn.used for turn in running))
+        used = sum(turn.used for turn in running)
+        self.peak = max(self.peak, used)
+        budget = used + max(0, memory.read_memory().available - self._reserve)
+        self._watch(Use(len(running), self._slots, used, min(budget, self._budget or budget)))

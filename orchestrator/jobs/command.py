@@ -36,6 +36,8 @@ VALUED = frozenset((
 ))
 """Options whose value may be the next word."""
 # fmt: on
+SHADOW = "/cuda/bin"
+"""In the folder of our scripts: the programs of what stands for the toolkit."""
 CACHES = frozenset(("ccache", "sccache"))
 
 
@@ -121,7 +123,7 @@ def unwrapped(command: Sequence[str], tools: str) -> tuple[str, list[str]]:
     while tools:
         folder, name = os.path.split(words[0])
         behind = os.path.join(tools, ".real", name)
-        if folder == tools and os.path.lexists(behind):
+        if folder in (tools, tools + SHADOW) and os.path.lexists(behind):
             words[0] = os.readlink(behind)
             break
         doubled = (folder == tools or name in CACHES) and len(words) > 1 and words[1][:1] != "-"

@@ -15,6 +15,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 _KIB = 1024
+_LEAST_RESERVE, _MOST_RESERVE = 1 << 29, 8 << 30
+_RESERVED = 16
+"""One part in so many of all memory is left to everything else."""
 _UNLIMITED = 1 << 60
 """cgroup v1 says "no limit" with a number near 2**63."""
 _Files = tuple[tuple[str, ...], str, str]
@@ -51,6 +54,11 @@ def read_memory(root: Path = Path("/")) -> Memory:
         if limit < memory.total or left < memory.available:
             memory = Memory(min(limit, memory.total), min(left, memory.available), limited=True)
     return memory
+
+
+def reserve(root: Path = Path("/")) -> int:
+    """Return the bytes of memory that builds leave to everything else."""
+    return min(max(read_memory(root).total // _RESERVED, _LEAST_RESERVE), _MOST_RESERVE)
 
 
 def _limits(root: Path) -> Iterable[tuple[int, int]]:

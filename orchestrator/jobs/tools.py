@@ -47,6 +47,25 @@ def write_tools(folder: Path, compilers: Mapping[str, Path]) -> None:
         _script(folder / name, library, "launch", f"[{str(compiler)!r}, *sys.argv[1:]]")
 
 
+def shadow(folder: Path, toolkit: Path) -> Path:
+    """Make a toolkit folder whose nvcc is ours, for builds that call `$CUDA_HOME/bin/nvcc`; return it.
+
+    All else in it are links. nvcc itself finds its parts beside the real one.
+
+    Args:
+        folder: as given to `write_tools`, with an `nvcc`.
+        toolkit: the real CUDA_HOME.
+    """
+    place = folder / "cuda"
+    (place / "bin").mkdir(parents=True)
+    for part in toolkit.iterdir():
+        if part.name != "bin":
+            (place / part.name).symlink_to(part)
+    for program in (toolkit / "bin").iterdir():
+        (place / "bin" / program.name).symlink_to(program if program.name != "nvcc" else folder / "nvcc")
+    return place
+
+
 def variables(
     folder: Path, *, broker: str, step: str, ccache: Path | None = None, silence_s: float | None = None
 ) -> dict[str, str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
@@ -11,6 +12,7 @@ from orchestrator.jobs.units import Record
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
     from orchestrator.jobs.history import Cost, History
     from orchestrator.jobs.link import Link
@@ -43,7 +45,22 @@ class StepJobs:
     """Says why a unit must not run, or None; see `served.refusal`. Called in the broker's thread."""
     listen: Callable[[Record], None] = _ignored
     """Called with each unit that has ended: in the broker's thread, or in `close`."""
+    journal: Path | None = None
+    """Folder that holds a file for each unit on its way, with the path of what it makes."""
     records: list[Record] = field(default_factory=list)
+
+    def enter(self, unit: Unit) -> None:
+        """Note that a unit is on its way: if nobody tells how it ends, what it makes may be half written."""
+        if self.journal is not None:
+            with suppress(OSError):  # a full disk stops the compiler as well
+                self.journal.mkdir(exist_ok=True)
+                (self.journal / str(unit.number)).write_text(unit.made, "utf-8", "surrogateescape")
+
+    def leave(self, unit: Unit) -> None:
+        """Note that a unit has ended."""
+        if self.journal is not None:
+            with suppress(OSError):
+                (self.journal / str(unit.number)).unlink()
 
 
 @dataclass(slots=True, eq=False)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import posixpath
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any, Literal, overload
@@ -48,6 +49,15 @@ class Unit:
             elif word.startswith("-o") and word.endswith(OBJECTS):
                 found = word[2:]
         return found
+
+    @property
+    def made(self) -> str:
+        """The path of what it makes: what -o names, or where compilers put an object otherwise."""
+        there = (
+            self.output
+            or PurePosixPath(self.source or "a").with_suffix(".out" if self.source is None else ".o").name
+        )
+        return posixpath.normpath(posixpath.join(self.folder, there))
 
     @property
     def is_cuda(self) -> bool:

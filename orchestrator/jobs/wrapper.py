@@ -38,6 +38,14 @@ REFUSED = 76
 LOCKS = 2
 SILENCE_S = 30.0
 """Without a sign of life for this long, units share two locks instead; SPARKBUILD_SILENCE_S."""
+DEATHS = (
+    (b"Killed signal terminated program", 137),
+    (b"internal compiler error: Killed", 137),
+    (b"Segmentation fault signal terminated program", 139),
+    (b"internal compiler error: Segmentation fault", 139),
+)
+"""What gcc says of a part of it that died, and the exit code by which shells tell the same."""
+_LINE = 4096
 _LIMIT_S = 1.0
 _GRACE_S = 0.5
 
@@ -117,18 +125,26 @@ class Line:
 
 
 def run(
-    line: Line, command: Sequence[str], environ: Mapping[str, str], *, grace_s: float
+    line: Line, command: Sequence[str], environ: Mapping[str, str], *, grace_s: float, errors: int = 2
 ) -> tuple[int, float, int]:
     """Run a command in a process group of its own, of which nothing is left afterwards.
 
-    It is ended when this process is stopped or told so, and when the broker is gone.
+    It is ended when this process is stopped or told so, and when the broker is gone. Its standard error is
+    the descriptor `errors`.
 
     Returns:
         Exit code, CPU seconds, and the largest process in bytes.
     """
     unset = (signal.SIGPIPE, signal.SIGXFSZ)  # Python ignores these, and commands must not
     try:
-        child = os.posix_spawnp(command[0], list(command), environ, setpgroup=0, setsigdef=unset)
+        child = os.posix_spawnp(
+            command[0],
+            list(command),
+            environ,
+            file_actions=[(os.POSIX_SPAWN_DUP2, errors, 2)],
+            setpgroup=0,
+            setsigdef=unset,
+        )
     except OSError as error:
         sys.stderr.write(f"error: sparkbuild: {command[0]}: {error.strerror}\n")
         return 127, 0.0, 0
@@ -269,10 +285,29 @@ def gate(command: Sequence[str]) -> int:
     environ = dict(os.environ)
     environ["SPARKBUILD_INSIDE"] = "1"
     line.silent = False  # it may be back
-    code, cpu_s, largest = run(line, command, environ, grace_s=0.0)
+    errors = os.memfd_create("stderr")
+    code, cpu_s, largest = run(line, command, environ, grace_s=0.0, errors=errors)
+    died = hand_on(errors)
     if not line.end():
-        line.say("ended", code, cpu_s, largest)
+        line.say("ended", (died or code) if code else 0, cpu_s, largest)
     return line.end() or code
+
+
+def hand_on(errors: int) -> int:
+    """Write what a compiler has said to standard error; return how a part of it died, 0 when none did.
+
+    gcc itself ends with 1 when its cc1 was killed, and nvcc hands that on.
+    """
+    end = b""
+    os.lseek(errors, 0, os.SEEK_SET)
+    try:
+        while piece := os.read(errors, 1 << 16):
+            end = end[-_LINE:] + piece
+            while piece:
+                piece = piece[os.write(2, piece) :]
+    except OSError:  # nobody listens
+        pass
+    return next((code for text, code in DEATHS if text in end), 0)
 
 
 def locked(line: Line, folder: str) -> None:

@@ -162,6 +162,12 @@ class Catalog:
         """Return several recipes by name; errors as `recipe`."""
         return {name: self.recipe(name) for name in names}
 
+    def stack_recipes(self, stack: Stack) -> dict[str, Recipe]:
+        """Return the recipes of a stack's components by name, as the stack has them; errors as `recipe`."""
+        from orchestrator.model.stack import recipe_in
+
+        return {name: recipe_in(self.recipe(name), component) for name, component in stack.components.items()}
+
     def patch_files(self, recipe: Recipe | ResolvedRecipe) -> tuple[Path, ...]:
         """Return the files of a recipe's patches, in their order.
 
@@ -186,6 +192,22 @@ class Catalog:
         guess = near_miss(patch.name, known)
         hint = f"did you mean {guess}?" if guess else f"there are: {', '.join(known) or 'none'}"
         raise RecipeError(f"no file {patch.name}.patch in {folder}", where=str(path), hint=hint)
+
+    def text_file(self, name: str, text: str) -> Path:
+        """Return a file that the recipe `name` puts into a wheel; RecipeError when there is none.
+
+        It lies in the folder beside the recipe that is called like it, or in that of a later place.
+        """
+        path, own = self._file(name, self._recipe_files, "recipe")
+        for place in self.places[self.places.index(own) :]:
+            file = place.recipes / name / text
+            if file.is_file():
+                return file
+        raise RecipeError(
+            f"no file {text} in {own.recipes / name}",
+            where=str(path),
+            hint="the `texts` of a recipe's `wheels` lie in the folder that is called like the recipe",
+        )
 
     # --- stacks and locks
 
@@ -279,7 +301,7 @@ class Catalog:
                 where=str(path),
                 hint=hint,
             )
-        if lock.inputs != lock_inputs(value, self.recipes(value.components), target):
+        if lock.inputs != lock_inputs(value, self.stack_recipes(value), target):
             raise LockError(
                 f"the lock is stale: stack {stack} or one of its recipes has changed since it was made",
                 where=str(path),

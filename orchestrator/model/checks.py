@@ -1,58 +1,50 @@
-"""What a recipe or stack must keep beyond its types: each mistake as a problem with its place."""
+"""What a recipe must keep beyond its types: each mistake as a problem with its place."""
 
 from __future__ import annotations
 
 import re
 from typing import TYPE_CHECKING
 
-from orchestrator.errors import near_miss
 from orchestrator.model import fieldchecks as check
+from orchestrator.model import placeholders, repairchecks
 from orchestrator.model.convert import Problem, shown
+from orchestrator.model.packchecks import packed_problems
 from orchestrator.model.platform import PLATFORMS
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator
+    from collections.abc import Iterator, Sequence
 
     from orchestrator.model.recipe import (
+        ArchLimit,
+        ArchUse,
         Build,
         ModulePolicy,
         Needs,
         PatchRef,
+        Probe,
         Recipe,
         Source,
         UnitException,
         Variant,
         When,
     )
-    from orchestrator.model.stack import Component, Stack, Toolkit
+    from orchestrator.model.stack import OtherSource
     from orchestrator.model.yamltext import Steps
 
-COMMAND_PLACEHOLDERS = ("python", "out")
-"""What `{...}` may stand in `commands`: the environment's Python, the output folder."""
 ARCHIVE_PLACEHOLDERS = ("version",)
 """What `{...}` may stand in `archive`."""
 
+COMPILERS = ("gcc", "clang")
+"""Kinds of host compiler that `build.compiler` may name."""
+
 _KINDS = ("sdist", "git", "archive", "local")
-_PYTHON = re.compile(r"3\.[0-9]{1,2}", re.ASCII)
 _CMAKE_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_.+-]*", re.ASCII)
 _PATCH = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]*", re.ASCII)
-_LIBRARY = re.compile(r"lib[A-Za-z0-9_+.-]+\.(?:so|a)", re.ASCII)
 
 
 def recipe_problems(recipe: Recipe, file_name: str) -> list[Problem]:
     """Return the mistakes of a recipe that its types allow; `file_name` is the file's, without suffix."""
     return list(_recipe(recipe, file_name))
-
-
-def stack_problems(stack: Stack, file_name: str, recipes: Collection[str] | None = None) -> list[Problem]:
-    """Return the mistakes of a stack that its types allow.
-
-    Args:
-        stack: the stack.
-        file_name: the file's name, without suffix.
-        recipes: the recipes that there are; None: not known.
-    """
-    return list(_stack(stack, file_name, recipes))
 
 
 def _recipe(recipe: Recipe, file_name: str) -> Iterator[Problem]:
@@ -65,23 +57,37 @@ def _recipe(recipe: Recipe, file_name: str) -> Iterator[Problem]:
     yield from check.once([patch.name for patch in recipe.patches], ("patches",))
     yield from _needs(recipe.needs, recipe.name)
     yield from check.arches(recipe.applies, ("applies",))
-    for variable, dialect in recipe.arch.env.items():
-        yield from check.variable(variable, ("arch", "env", variable), key=True)
-        yield from check.known(dialect, ("arch", "env", variable), _dialects(), "a dialect")
+    yield from _arch(recipe.arch)
     if recipe.build is not None:
         yield from _build(recipe.build, recipe)
-    elif recipe.patches or recipe.sources:
-        given = "patches" if recipe.patches else "sources"
-        yield Problem((given,), f"{given} without `build`", "both, or neither", key=True)
+    else:
+        for given in ("patches", "sources", "probe", "files"):
+            if getattr(recipe, given):
+                yield Problem((given,), f"{given} without `build`", "both, or neither", key=True)
+    if recipe.probe is not None:
+        yield from _probe(recipe.probe, ("probe",))
+    if recipe.files is not None:
+        yield from _only(recipe.files.only, ("files", "only"))
     for index, policy in enumerate(recipe.modules):
-        steps: Steps = ("modules", index)
-        yield from check.inside(policy.match, (*steps, "match"))
-        yield from check.glob(policy.match, (*steps, "match"))
-        if policy.expect in {"jit", "not-applicable"} and not policy.reason:
-            expected = f"one, since {policy.expect} is an exception"
-            yield Problem((*steps, "reason"), "no reason", expected, key=True)
-        yield from _exceptions(policy, steps)
-        yield from _when(policy.when, steps)
+        yield from _module(policy, ("modules", index))
+
+
+def _arch(use: ArchUse) -> Iterator[Problem]:
+    for variable, dialect in use.env.items():
+        yield from check.variable(variable, ("arch", "env", variable), key=True)
+        yield from check.known(dialect, ("arch", "env", variable), _dialects(), "a dialect")
+    for index, limit in enumerate(use.limits):
+        yield from _limit(limit, ("arch", "limits", index))
+
+
+def _module(policy: ModulePolicy, steps: Steps) -> Iterator[Problem]:
+    yield from check.inside(policy.match, (*steps, "match"))
+    yield from check.glob(policy.match, (*steps, "match"))
+    if policy.expect in {"jit", "not-applicable"} and not policy.reason:
+        expected = f"one, since {policy.expect} is an exception"
+        yield Problem((*steps, "reason"), "no reason", expected, key=True)
+    yield from _exceptions(policy, steps)
+    yield from _when(policy.when, steps)
 
 
 def _exceptions(policy: ModulePolicy, steps: Steps) -> Iterator[Problem]:
@@ -99,24 +105,63 @@ def _exceptions(policy: ModulePolicy, steps: Steps) -> Iterator[Problem]:
         yield from _when(exempt.when, at)
 
 
-def _source(name: str, source: Source) -> Iterator[Problem]:
-    steps: Steps = ("sources", name)
-    if not check.SOURCE.fullmatch(name) or len(name) > check.MAX_NAME:
-        yield Problem(steps, shown(name), "a short name of letters, digits, - and _", key=True)
-    kinds = [kind for kind in _KINDS if getattr(source, kind) is not None]
-    if len(kinds) != 1:
-        yield Problem(steps, " and ".join(kinds) or "none of them", f"exactly one of {', '.join(_KINDS)}")
+def _limit(limit: ArchLimit, steps: Steps) -> Iterator[Problem]:
+    if not limit.suffixes and limit.at_most is None:
+        yield Problem(steps, "a limit that limits nothing", "suffixes or at_most")
+    if limit.at_most == 0:
+        expected = "at least 1; `applies` says what a component cannot be built for"
+        yield Problem((*steps, "at_most"), shown("0"), expected)
+    yield from check.once(limit.suffixes, (*steps, "suffixes"))
+    for field in ("reason", "instead"):
+        if not getattr(limit, field).strip():
+            yield Problem((*steps, field), shown(getattr(limit, field)), "words for whoever asked for it")
+
+
+def _probe(probe: Probe, steps: Steps) -> Iterator[Problem]:
+    if probe.unit is None and not probe.refuse:
+        yield Problem(steps, "nothing to look at", "unit or refuse")
+    if probe.unit is not None:
+        yield from check.inside(probe.unit, (*steps, "unit"))
+        yield from check.glob(probe.unit, (*steps, "unit"))
+    for index, line in enumerate(probe.refuse):
+        if not line.strip("*? "):
+            expected = "a glob with a part of a line, since this one refuses every line"
+            yield Problem((*steps, "refuse", index), shown(line), expected)
+        yield from check.glob(line, (*steps, "refuse", index))
+
+
+def _only(globs: Sequence[str], steps: Steps) -> Iterator[Problem]:
+    if not globs:
+        yield Problem(steps, "an empty list", "the files that the wheel may hold")
+    yield from check.once(globs, steps)
+    for index, text in enumerate(globs):
+        yield from check.inside(text, (*steps, index))
+        yield from check.glob(text, (*steps, index))
+
+
+def origin(source: Source | OtherSource, steps: Steps, kinds: Sequence[str]) -> Iterator[Problem]:
+    """Check where a source comes from: what a recipe and a stack may both say."""
+    given = [kind for kind in kinds if getattr(source, kind) is not None]
+    if len(given) != 1:
+        yield Problem(steps, " and ".join(given) or "none of them", f"exactly one of {', '.join(kinds)}")
     yield from check.distribution(source.sdist, (*steps, "sdist"))
     yield from check.address(source.git, (*steps, "git"))
-    yield from check.path(source.local, (*steps, "local"))
     if source.archive is not None:
-        yield from check.placeholders(source.archive, (*steps, "archive"), ARCHIVE_PLACEHOLDERS)
+        yield from check.in_address(source.archive, (*steps, "archive"), ARCHIVE_PLACEHOLDERS)
         if "://" not in source.archive:
             yield Problem((*steps, "archive"), shown(source.archive), "an address such as https://...")
         else:
             yield from check.address(source.archive, (*steps, "archive"), file=True)
     if not source.submodules and source.git is None:
         yield Problem((*steps, "submodules"), "submodules without `git`", "both, or neither", key=True)
+
+
+def _source(name: str, source: Source) -> Iterator[Problem]:
+    steps: Steps = ("sources", name)
+    if not check.SOURCE.fullmatch(name) or len(name) > check.MAX_NAME:
+        yield Problem(steps, shown(name), "a short name of letters, digits, - and _", key=True)
+    yield from origin(source, steps, _KINDS)
+    yield from check.path(source.local, (*steps, "local"))
     if source.into is not None and name == "main":
         yield Problem((*steps, "into"), "`into` for main", "it for other sources only", key=True)
     yield from check.inside(source.into, (*steps, "into"))
@@ -152,12 +197,22 @@ def _build(build: Build, recipe: Recipe) -> Iterator[Problem]:
             ("build", "commands"), "none", "at least one, since the backend is `commands`", key=True
         )
     yield from check.inside(build.directory, ("build", "directory"), itself=True)
-    if not build.outputs:
+    if not build.outputs and not build.wheels:
         yield Problem(("build", "outputs"), "an empty list", "at least one glob such as *.whl")
+    yield from packed_problems(recipe)
     for index, glob in enumerate(build.outputs):
         yield from check.output(glob, ("build", "outputs", index))
     for index, exempt in enumerate(build.elsewhere):
         yield from _elsewhere(exempt, ("build", "elsewhere", index))
+    for kind, versions in build.compiler.items():
+        at: Steps = ("build", "compiler", kind)
+        yield from check.known(kind, at, COMPILERS, "a kind of compiler", key=True)
+        yield from check.specifiers(versions, at)
+    yield from repairchecks.links(build.links, ("build", "links"))
+    if build.repair is not None:
+        yield from repairchecks.repair(build.repair, ("build", "repair"))
+    for when, at in repairchecks.conditions(build.repair, ("build", "repair")):
+        yield from _when(when, at)
     yield from _part(build, recipe, ("build",))
     for index, variant in enumerate(build.variants):
         yield from _part(variant, recipe, ("build", "variants", index))
@@ -181,10 +236,10 @@ def _part(part: Build | Variant, recipe: Recipe, steps: Steps) -> Iterator[Probl
     """Check what `build` and its variants share."""
     yield from check.requirements(part.requires, (*steps, "requires"))
     for setting, value in part.config_settings.items():
-        yield from check.value(value, (*steps, "config_settings", setting))
+        yield from _filling(value, recipe, (*steps, "config_settings", setting))
     for variable, value in part.env.items():
-        yield from check.value(value, (*steps, "env", variable))
         at = (*steps, "env", variable)
+        yield from _filling(value, recipe, at)
         yield from check.variable(variable, at, key=True)
         if variable in recipe.arch.env:
             yield Problem(at, "it here and in arch.env", "it in one of the two", key=True)
@@ -193,60 +248,30 @@ def _part(part: Build | Variant, recipe: Recipe, steps: Steps) -> Iterator[Probl
         if not command:
             yield Problem(at, "an empty list", "a program and its arguments")
         for position, word in enumerate(command):
-            yield from check.value(word, (*at, position))
-            yield from check.placeholders(word, (*at, position), COMMAND_PLACEHOLDERS)
+            yield from _filling(word, recipe, (*at, position))
+
+
+def _filling(text: str, recipe: Recipe, steps: Steps) -> Iterator[Problem]:
+    """Check a text that becomes an argument or variable once its placeholders are filled in."""
+    yield from check.value(text, steps)
+    yield from check.filling(text, steps, placeholders.BUILD)
+    build = recipe.build
+    if build is not None and "requires" in placeholders.named(text):
+        parts: tuple[Build | Variant, ...] = (build, *build.variants)
+        if not any(part.requires for part in parts):
+            yield Problem(steps, "{requires}", "requirements in build.requires, since it is their folder")
 
 
 def _when(when: When | None, steps: Steps) -> Iterator[Problem]:
     if when is None:
         return
     steps = (*steps, "when")
-    if when.version is None and not when.arch and when.platform is None:
-        yield Problem(steps, "no condition", "version, arch or platform")
+    if when.version is None and not when.arch and when.platform is None and when.source is None:
+        yield Problem(steps, "no condition", "version, arch, platform or source")
     yield from check.specifiers(when.version, (*steps, "version"))
     yield from check.arches(when.arch, (*steps, "arch"))
     if when.platform is not None:
         yield from check.known(when.platform, (*steps, "platform"), PLATFORMS, "a platform")
-
-
-def _stack(stack: Stack, file_name: str, recipes: Collection[str] | None) -> Iterator[Problem]:
-    yield from check.name(stack.name, file_name)
-    if not stack.components:
-        yield Problem(("components",), "none", "at least one")
-    yield from check.once(stack.platforms, ("platforms",))
-    for index, platform in enumerate(stack.platforms):
-        yield from check.known(platform, ("platforms", index), PLATFORMS, "a platform")
-    yield from check.once(stack.pythons, ("pythons",))
-    for index, python in enumerate(stack.pythons):
-        if not _PYTHON.fullmatch(python):
-            yield Problem(("pythons", index), shown(python), "a CPython version such as 3.12")
-    for name, component in stack.components.items():
-        if recipes is not None and name not in recipes:
-            guess = near_miss(name, recipes)
-            yield Problem(("components", name), shown(name), "the name of a recipe", guess, key=True)
-        yield from _component(component, ("components", name))
-    if stack.toolkit is not None:
-        yield from _toolkit(stack.toolkit, ("toolkit",))
-
-
-def _component(component: Component, steps: Steps) -> Iterator[Problem]:
-    yield from check.version(component.version, (*steps, "version"))
-    for source, commit in component.commits.items():
-        if not check.COMMIT.fullmatch(commit):
-            expected = "a full commit id: 40 lower-case hex digits"
-            yield Problem((*steps, "commits", source), shown(commit), expected)
-
-
-def _toolkit(toolkit: Toolkit, steps: Steps) -> Iterator[Problem]:
-    yield from check.specifiers(toolkit.version, (*steps, "version"))
-    yield from check.requirements(toolkit.packages, (*steps, "packages"))
-    if not toolkit.packages:
-        yield Problem((*steps, "packages"), "an empty list", "the wheels that make the toolkit")
-    for index, header in enumerate(toolkit.headers):
-        yield from check.inside(header, (*steps, "headers", index))
-    for index, library in enumerate(toolkit.libraries):
-        if not _LIBRARY.fullmatch(library) or len(library) > check.MAX_NAME:
-            yield Problem((*steps, "libraries", index), shown(library), "a name such as libcublas.so")
 
 
 def _dialects() -> tuple[str, ...]:

@@ -15,6 +15,7 @@ import msgspec
 from msgspec import inspect
 
 from orchestrator.errors import near_miss
+from orchestrator.model.duration import seconds_of
 from orchestrator.model.yamltext import Steps, Tree
 
 MAX_SHOWN = 60
@@ -102,6 +103,17 @@ def boolean(tree: Tree, steps: Steps, problems: list[Problem]) -> bool:
     return False
 
 
+_WHOLE = re.compile("0|[1-9][0-9]{0,8}", re.ASCII)
+
+
+def whole(tree: Tree, steps: Steps, problems: list[Problem]) -> int:
+    """Convert a whole number that is not negative."""
+    if isinstance(tree, str) and _WHOLE.fullmatch(tree):
+        return int(tree)
+    problems.append(Problem(steps, shown(tree), "a whole number"))
+    return 0
+
+
 _SIZE = re.compile(r"([0-9]+(?:\.[0-9]+)?)(?: ?(B|KiB|MiB|GiB|TiB))?", re.ASCII)
 SIZE_PATTERN = r"^[0-9]+(\.[0-9]+)?( ?(B|KiB|MiB|GiB|TiB))?$"
 _UNITS = {None: 1, "B": 1, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30, "TiB": 2**40}
@@ -116,6 +128,15 @@ def size(tree: Tree, steps: Steps, problems: list[Problem]) -> int:
         expected = "a size such as 4 GiB, 512 MiB or a number of bytes, at most 1024 TiB"
         problems.append(Problem(steps, shown(tree), expected))
     return count
+
+
+def duration(tree: Tree, steps: Steps, problems: list[Problem]) -> float:
+    """Convert `9h`, `5h30m` or `90m` to seconds, more than 0."""
+    seconds = seconds_of(tree) if isinstance(tree, str) else None
+    if seconds is None:
+        problems.append(Problem(steps, shown(tree), "a time such as 9h, 5h30m or 90m"))
+        return 0.0
+    return seconds
 
 
 def one_or_list(item: Convert) -> Convert:
@@ -158,6 +179,8 @@ def _for_type(info: inspect.Type, spellings: Mapping[tuple[type, str], Convert])
             made = text
         case inspect.BoolType():
             made = boolean
+        case inspect.IntType():
+            made = whole
         case inspect.LiteralType():
             made = _literal(tuple(str(value) for value in info.values))
         case inspect.VarTupleType():

@@ -12,6 +12,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from orchestrator.errors import near_miss
+from orchestrator.model import placeholders
 from orchestrator.model.convert import Problem, shown
 
 if TYPE_CHECKING:
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 NAME = re.compile(r"[a-z0-9][a-z0-9-]*", re.ASCII)
 SOURCE = re.compile(r"[A-Za-z][A-Za-z0-9_-]*", re.ASCII)
 COMMIT = re.compile(r"[0-9a-f]{40}", re.ASCII)
+TAG = re.compile(r"[A-Za-z0-9][A-Za-z0-9._/+-]*", re.ASCII)
 MAX_NAME = 100
 """Letters of a name or version: file names are made of several."""
 MAX_PART = 255
@@ -163,14 +165,22 @@ def value(text: str, steps: Steps) -> Iterator[Problem]:
         yield Problem(steps, shown(text), f"at most {MAX_VALUE} bytes, since the kernel hands on no more")
 
 
-def placeholders(text: str, steps: Steps, choices: Sequence[str]) -> Iterator[Problem]:
-    """Check that every `{word}` is one of `choices`."""
+def in_address(text: str, steps: Steps, choices: Sequence[str]) -> Iterator[Problem]:
+    """Check that every `{word}` of an address is one of `choices`."""
     if "{" not in text:
         return
     for found in _PLACEHOLDER.findall(text):
         if found not in choices:
             expected = " or ".join(f"{{{each}}}" for each in choices)
             yield Problem(steps, f"{{{found}}}", expected, near_miss(found, choices))
+
+
+def filling(text: str, steps: Steps, choices: Sequence[str]) -> Iterator[Problem]:
+    """Check the braces of a text that is filled in: each is `{word}` with one of `choices`, or double."""
+    for found in placeholders.faults(text, choices):
+        listed = ", ".join(f"{{{each}}}" for each in choices)
+        expected = f"one of {listed}; a brace itself is written {{{{ or }}}}"
+        yield Problem(steps, found, expected, near_miss(found.strip("{}"), choices))
 
 
 def specifiers(text: str | None, steps: Steps) -> Iterator[Problem]:

@@ -10,7 +10,8 @@ import re
 from typing import TYPE_CHECKING
 
 from orchestrator.model.convert import Problem, shown
-from orchestrator.model.fieldchecks import COMMIT, MAX_NAME, MAX_PART, MAX_PATH, NAME, SOURCE
+from orchestrator.model.fieldchecks import COMMIT, MAX_NAME, MAX_PART, MAX_PATH, NAME, SOURCE, TAG
+from orchestrator.model.lock import UNRESOLVED
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -50,6 +51,7 @@ def lock_problems(lock: Lock) -> Iterator[Problem]:
     if not is_sha256(lock.inputs):
         yield Problem(("inputs",), shown(lock.inputs), "64 lower-case hex digits")
     yield from _wheels(lock.toolkit, ("toolkit",))
+    yield from _wheels(lock.run, ("run",))
     for name, component in lock.components.items():
         steps: Steps = ("components", name)
         yield from _plain(name, steps, NAME, "the name of a recipe")
@@ -73,12 +75,17 @@ def _source(source: LockedSource, steps: Steps) -> Iterator[Problem]:
     if source.file is not None:
         # An archive is called as its server likes, and its name is the recipe's.
         yield from _file(source.file, (*steps, "file"), NAME)
-    commits = {} if source.commit is None else {"commit": source.commit}
-    for step, commit in [*commits.items(), *source.submodules.items()]:
+    commits = {} if source.commit is None or source.unresolved else {"commit": source.commit}
+    submodules = source.submodules or {}
+    if source.unresolved and source.tag is None:
+        yield Problem((*steps, "commit"), shown(UNRESOLVED), "a commit id, or a `tag` beside it")
+    if source.tag is not None and not TAG.fullmatch(source.tag):
+        yield Problem((*steps, "tag"), shown(source.tag), "the name of a tag")
+    for step, commit in [*commits.items(), *submodules.items()]:
         if not COMMIT.fullmatch(commit):
             at = (*steps, step) if step in commits else (*steps, "submodules", step)
             yield Problem(at, shown(commit), "a full commit id: 40 lower-case hex digits")
-    for path in source.submodules:
+    for path in submodules:
         parts = path.split("/")
         outside = any(part in {"", ".", ".."} or part.lower() == ".git" for part in parts)
         if outside or not _fits(path, MAX_PATH) or not all(_fits(part, MAX_PART) for part in parts):

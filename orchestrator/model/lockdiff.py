@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from orchestrator.model.lock import Lock, LockedFile
+    from orchestrator.model.lock import Lock, LockedFile, LockedSource
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -16,7 +16,7 @@ class LockChange:
     """One file or commit that is new, gone or another. None where it was or is not there."""
 
     part: str
-    """`toolkit`, or a component's name."""
+    """`toolkit`, `runtime`, or a component's name."""
     name: str
     before: str | None
     after: str | None
@@ -39,8 +39,10 @@ def lock_changes(before: Lock | None, after: Lock) -> tuple[LockChange, ...]:
 
 def _facts(lock: Lock) -> Iterator[tuple[tuple[str, str], tuple[str, str]]]:
     """Yield (part, name) -> (version, digest)."""
-    for file in lock.toolkit:
-        yield ("toolkit", file.name), _of(file)
+    told = {file for component in lock.components.values() for file in component.run}
+    for part, files in (("toolkit", lock.toolkit), ("runtime", {*lock.run} - told)):
+        for file in files:
+            yield (part, file.name), _of(file)
     for name, component in lock.components.items():
         if component.prebuilt is not None:
             yield (name, component.prebuilt.name), _of(component.prebuilt)
@@ -49,12 +51,17 @@ def _facts(lock: Lock) -> Iterator[tuple[tuple[str, str], tuple[str, str]]]:
         for file in component.requires:
             yield (name, f"{file.name} (to build)"), _of(file)
         for source, seen in component.sources.items():
-            if seen.file is not None:
-                yield (name, f"source {source}"), _of(seen.file)
-            if seen.commit is not None:
-                yield (name, f"source {source}"), (seen.commit, "")
-            for path, commit in seen.submodules.items():
-                yield (name, f"source {source}/{path}"), (commit, "")
+            for path, fact in _of_source(seen):
+                yield (name, f"source {source}{path}"), fact
+
+
+def _of_source(seen: LockedSource) -> Iterator[tuple[str, tuple[str, str]]]:
+    if seen.file is not None:
+        yield "", _of(seen.file)
+    if seen.commit is not None:
+        yield "", (seen.commit, seen.tag or "")
+    for path, commit in (seen.submodules or {}).items():
+        yield f"/{path}", (commit, "")
 
 
 def _of(file: LockedFile) -> tuple[str, str]:

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from orchestrator.model.when import holds, requirements
+from orchestrator.model.stack import recipe_in
+from orchestrator.model.when import holds, main_kind, requirements
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -23,8 +24,9 @@ FORMAT = 1
 def lock_inputs(stack: Stack, recipes: Mapping[str, Recipe], target: Target) -> str:
     """Return the sha256 of all that reaches the resolver and the source lookup.
 
-    That is pins, prebuilt flags, commits, the toolkit's packages, build requirements and where sources
-    come from. A summary, a policy, patches, commands or variables do not make a lock stale.
+    That is pins, prebuilt flags, commits, constraints, the toolkit's packages, build requirements, what of
+    the stack is built upon, and where sources come from. A summary, a policy, patches, commands or variables
+    do not make a lock stale.
 
     Args:
         stack: the stack.
@@ -34,9 +36,25 @@ def lock_inputs(stack: Stack, recipes: Mapping[str, Recipe], target: Target) -> 
     components = {
         name: _component(component, recipes[name], target) for name, component in stack.components.items()
     }
+    for name in built_upon(stack, recipes):
+        if not stack.components[name].prebuilt:
+            components[name]["built upon"] = True
     packages = sorted(stack.toolkit.packages) if stack.toolkit else []
     inputs = [FORMAT, stack.name, target.platform, target.python, packages, components]
+    if stack.constraints:
+        inputs.append(sorted(stack.constraints))
     return hashlib.sha256(msgspec.json.encode(inputs, order="sorted")).hexdigest()
+
+
+def built_upon(stack: Stack, recipes: Mapping[str, Recipe]) -> tuple[str, ...]:
+    """Return the components that others of the stack have in their build environment, sorted."""
+    needed = {
+        need
+        for name, component in stack.components.items()
+        if not component.prebuilt
+        for need in recipes[name].needs.build
+    }
+    return tuple(sorted(needed & stack.components.keys()))
 
 
 def locked_sources(recipe: Recipe, *, version: str, platform: str) -> dict[str, Source]:
@@ -44,15 +62,18 @@ def locked_sources(recipe: Recipe, *, version: str, platform: str) -> dict[str, 
     return {
         name: source
         for name, source in recipe.sources.items()
-        if holds(source.when, version=version, arches=None, platform=platform)
+        if holds(source.when, version=version, arches=None, platform=platform, source=main_kind(recipe))
     }
 
 
 def _component(component: Component, recipe: Recipe, target: Target) -> dict[str, Any]:
     if component.prebuilt:
         return {"version": component.version, "prebuilt": recipe.wheel_name}
+    recipe = recipe_in(recipe, component)
     sources = locked_sources(recipe, version=component.version, platform=target.platform)
+    more = {"published": recipe.wheel_name} if component.published else {}
     return {
+        **more,
         "version": component.version,
         "commits": component.commits,
         "requires": sorted(requirements(recipe, version=component.version, platform=target.platform)),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, TypeVar
 
 from orchestrator.errors import LockError, RecipeError
-from orchestrator.model import checks, convert, lock, lockchecks, recipe, stack, yamltext
+from orchestrator.model import checks, convert, lock, lockchecks, recipe, stack, stackchecks, yamltext
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
@@ -19,6 +19,8 @@ T = TypeVar("T")
 SPELLINGS: Mapping[tuple[type, str], Convert] = {
     (recipe.When, "arch"): convert.one_or_list(convert.text),
     (recipe.Build, "memory_per_unit"): convert.size,
+    (recipe.BuildEstimate, "cpu"): convert.duration,
+    (recipe.BuildEstimate, "disk"): convert.size,
 }
 """Fields that YAML may spell unlike their type; a patch may also be a plain name."""
 
@@ -47,7 +49,7 @@ def load_stack(path: Path, *, recipes: Collection[str] | None = None) -> stack.S
     Raises:
         RecipeError: as `load_recipe`.
     """
-    return _load(path, stack.Stack, lambda value: checks.stack_problems(value, path.stem, recipes))
+    return _load(path, stack.Stack, lambda value: stackchecks.stack_problems(value, path.stem, recipes))
 
 
 def load_lock(path: Path) -> lock.Lock:

@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from orchestrator.model import convert, platform, recipe, stack
+from orchestrator.model import convert, duration, platform, recipe, stack
 from orchestrator.model.fieldchecks import NAME
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-_COMMIT = "^[0-9a-f]{40}$"
+_COMMIT = "^([0-9a-f]{40}|unresolved [A-Za-z0-9][A-Za-z0-9._/+-]*)$"
 
 
 def schemas() -> dict[str, str]:
@@ -70,8 +70,11 @@ def _recipe_spellings(definitions: dict[str, Any]) -> None:
     arch = fields["When"]["arch"]
     fields["When"]["arch"] = {"anyOf": [arch["items"], arch]}
     fields["When"]["platform"] = {"enum": list(platform.PLATFORMS)}
-    memory = {"type": "string", "pattern": convert.SIZE_PATTERN}
-    fields["Build"]["memory_per_unit"] = {"anyOf": [{"type": "integer", "minimum": 1}, memory]}
+    text = {"type": "string", "pattern": convert.SIZE_PATTERN}
+    size = {"anyOf": [{"type": "integer", "minimum": 1}, text]}
+    fields["Build"]["memory_per_unit"] = fields["BuildEstimate"]["disk"] = size
+    fields["Build"]["estimate"]["default"] = {}  # what is not given is left out, never null
+    fields["BuildEstimate"]["cpu"] = {"type": "string", "pattern": f"^(?=[0-9]){duration.PATTERN}$"}
 
 
 def _stack_spellings(definitions: dict[str, Any]) -> None:

@@ -11,9 +11,21 @@ import msgspec
 from orchestrator.errors import RecipeError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
-    from orchestrator.model.recipe import Build, ModulePolicy, Needs, PatchRef, Recipe, Source, When
+    from orchestrator.model.recipe import (
+        Build,
+        Files,
+        ModulePolicy,
+        Needs,
+        PatchRef,
+        Probe,
+        Recipe,
+        Repair,
+        Source,
+        SourceKind,
+        When,
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,11 +43,20 @@ class ResolvedRecipe:
     build: Build
     """Variants merged in, its `variants` is empty; `elsewhere` without what does not hold."""
     modules: tuple[ModulePolicy, ...]
+    files: Files | None
+    probe: Probe | None
     arch_env: Mapping[str, str]
     """Variable -> dialect."""
 
 
-def holds(when: When | None, *, version: str, arches: tuple[str, ...] | None, platform: str) -> bool:
+def holds(
+    when: When | None,
+    *,
+    version: str,
+    arches: tuple[str, ...] | None,
+    platform: str,
+    source: SourceKind | None = None,
+) -> bool:
     """Say whether a condition holds; None always does.
 
     Args:
@@ -44,10 +65,13 @@ def holds(when: When | None, *, version: str, arches: tuple[str, ...] | None, pl
         arches: the effective arches in normal form, such as `12.1a` (recipes are held to it too), or None
             for any: a lock serves all of them.
         platform: `linux-x86_64` or `linux-aarch64`.
+        source: kind of the main source, or None for any.
     """
     if when is None:
         return True
     if when.platform is not None and when.platform != platform:
+        return False
+    if when.source is not None and source is not None and when.source != source:
         return False
     if when.arch and arches is not None and not set(when.arch).intersection(arches):
         return False
@@ -67,8 +91,10 @@ def resolved(recipe: Recipe, *, version: str, arches: tuple[str, ...], platform:
             hint="say `prebuilt: true` in the stack",
         )
 
+    kind = main_kind(recipe)
+
     def kept(when: When | None) -> bool:
-        return holds(when, version=version, arches=arches, platform=platform)
+        return holds(when, version=version, arches=arches, platform=platform, source=kind)
 
     sources = {name: source for name, source in recipe.sources.items() if kept(source.when)}
     if "main" not in sources:
@@ -94,32 +120,54 @@ def resolved(recipe: Recipe, *, version: str, arches: tuple[str, ...], platform:
         sources=sources,
         patches=patches,
         needs=recipe.needs,
-        build=_merged(build, version=version, arches=arches, platform=platform),
-        modules=tuple(
-            msgspec.structs.replace(
-                policy, exceptions=tuple(exempt for exempt in policy.exceptions if kept(exempt.when))
-            )
-            for policy in recipe.modules
-            if kept(policy.when)
-        ),
+        build=_merged(build, kept),
+        modules=policy_of(recipe, version=version, arches=arches, platform=platform),
+        files=recipe.files,
+        probe=recipe.probe,
         arch_env=recipe.arch.env,
     )
+
+
+def policy_of(
+    recipe: Recipe, *, version: str, arches: tuple[str, ...], platform: str
+) -> tuple[ModulePolicy, ...]:
+    """Return what is expected of the modules of a wheel, built or published; see `holds`."""
+    kind = main_kind(recipe)
+
+    def kept(when: When | None) -> bool:
+        return holds(when, version=version, arches=arches, platform=platform, source=kind)
+
+    return tuple(
+        msgspec.structs.replace(
+            policy, exceptions=tuple(exempt for exempt in policy.exceptions if kept(exempt.when))
+        )
+        for policy in recipe.modules
+        if kept(policy.when)
+    )
+
+
+def main_kind(recipe: Recipe) -> SourceKind | None:
+    """Return the kind of a recipe's main source; None without one."""
+    main = recipe.sources.get("main")
+    kinds: tuple[SourceKind, ...] = ("sdist", "git", "archive", "local")
+    return next((kind for kind in kinds if main is not None and getattr(main, kind) is not None), None)
 
 
 def requirements(recipe: Recipe, *, version: str, platform: str) -> tuple[str, ...]:
     """Return the build requirements for a version and platform, those of every arch together."""
     if recipe.build is None:
         return ()
-    merged = _merged(recipe.build, version=version, arches=None, platform=platform)
+    kind = main_kind(recipe)
+
+    def kept(when: When | None) -> bool:
+        return holds(when, version=version, arches=None, platform=platform, source=kind)
+
+    merged = _merged(recipe.build, kept)
     return tuple(dict.fromkeys(merged.requires))
 
 
-def _merged(build: Build, *, version: str, arches: tuple[str, ...] | None, platform: str) -> Build:
+def _merged(build: Build, kept: Callable[[When | None], bool]) -> Build:
     """Add the variants that hold, in their order: lists grow, of two values the later one stays."""
-
-    def kept(when: When | None) -> bool:
-        return holds(when, version=version, arches=arches, platform=platform)
-
     requires, commands = build.requires, build.commands
     env, config = dict(build.env), dict(build.config_settings)
     for variant in build.variants:
@@ -135,8 +183,16 @@ def _merged(build: Build, *, version: str, arches: tuple[str, ...] | None, platf
         env=env,
         config_settings=config,
         elsewhere=tuple(exempt for exempt in build.elsewhere if kept(exempt.when)),
+        repair=_repair(build.repair, kept),
         variants=(),
     )
+
+
+def _repair(repair: Repair | None, kept: Callable[[When | None], bool]) -> Repair | None:
+    """Return it without the libraries whose condition does not hold."""
+    if repair is None:
+        return None
+    return msgspec.structs.replace(repair, bundle=tuple(each for each in repair.bundle if kept(each.when)))
 
 
 @lru_cache(maxsize=4096)

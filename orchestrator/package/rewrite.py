@@ -20,7 +20,7 @@ from orchestrator.errors import BuildFailedError, UsageError
 _CHUNK = 1 << 20
 _FIRST, _LAST = 315532800, 4354819198
 # What zipfile raises for damaged data, unknown methods and encrypted members.
-_UNREADABLE = (zipfile.BadZipFile, EOFError, zlib.error, lzma.LZMAError, RuntimeError, ValueError)
+UNREADABLE = (zipfile.BadZipFile, EOFError, zlib.error, lzma.LZMAError, RuntimeError, ValueError)
 
 
 def local_version(*, toolkit: str | None, torch: str | None, arches: tuple[str, ...]) -> str | None:
@@ -84,18 +84,20 @@ def finish_wheel(wheel: Path, *, local: str | None, epoch: int, out: Path) -> Pa
                 entry.compress_type = zipfile.ZIP_DEFLATED
                 if name == f"{folders[info_folder]}/METADATA":
                     rows.append(
-                        _write(new, entry, io.BytesIO(_versioned(old.read(item), stem, new_version, wheel)))
+                        write_member(
+                            new, entry, io.BytesIO(_versioned(old.read(item), stem, new_version, wheel))
+                        )
                     )
                 else:
                     with old.open(item) as data:
-                        rows.append(_write(new, entry, data, size=item.file_size))
+                        rows.append(write_member(new, entry, data, size=item.file_size))
             if not any(row[0] == f"{folders[info_folder]}/METADATA" for row in rows):
                 raise BuildFailedError(f"{wheel.name} has no METADATA", where=str(wheel))
             entry = zipfile.ZipInfo(record, stamp)
             entry.external_attr = 0o644 << 16
             entry.compress_type = zipfile.ZIP_DEFLATED
-            new.writestr(entry, _record_text(rows, record))
-    except _UNREADABLE as error:
+            new.writestr(entry, record_text(rows, record))
+    except UNREADABLE as error:
         raise BuildFailedError(f"the build made {wheel.name}, which is no readable zip: {error}") from error
     return target
 
@@ -140,7 +142,7 @@ def _versioned(metadata: bytes, stem: str, version: str, path: Path) -> bytes:
     return b"\n".join(lines) + blank + body
 
 
-def _write(
+def write_member(
     target: zipfile.ZipFile, entry: zipfile.ZipInfo, data: IO[bytes], size: int = 0
 ) -> tuple[str, str, str]:
     """Copy one member in blocks and return its RECORD row."""
@@ -154,7 +156,8 @@ def _write(
     return entry.filename, f"sha256={encoded}", str(length)
 
 
-def _record_text(rows: list[tuple[str, str, str]], record: str) -> str:
+def record_text(rows: list[tuple[str, str, str]], record: str) -> str:
+    """Return RECORD: the rows of all members, and one of its own, without a hash."""
     text = io.StringIO()
     csv.writer(text, lineterminator="\n").writerows([*rows, (record, "", "")])
     return text.getvalue()

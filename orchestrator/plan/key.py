@@ -10,7 +10,10 @@ from __future__ import annotations
 import hashlib
 import json
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import TYPE_CHECKING
+
+import msgspec
 
 from orchestrator.audit.report import AUDIT_NUMBER
 
@@ -18,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from orchestrator.model.lock import LockedComponent, LockedFile
-    from orchestrator.model.recipe import ModulePolicy
+    from orchestrator.model.recipe import ModulePolicy, Repair
     from orchestrator.model.when import ResolvedRecipe
 
 BUILD_LOGIC = 1
@@ -62,6 +65,7 @@ def build_ingredients(
     patch_digests: Mapping[str, str],
     need_keys: Mapping[str, str],
     machine: MachineFacts,
+    text_digests: Mapping[str, str] = MappingProxyType({}),
 ) -> Ingredients:
     """Return what one step's wheel depends on.
 
@@ -75,6 +79,7 @@ def build_ingredients(
         patch_digests: patch name -> sha256, in the order in which they apply.
         need_keys: build need -> its build key, or the sha256 of a prebuilt.
         machine: the tools in use.
+        text_digests: file of ours that goes into a wheel -> its sha256.
     """
     build = recipe.build
     found: Ingredients = {
@@ -97,8 +102,14 @@ def build_ingredients(
         if place:
             found[f"source {name} place"] = json.dumps(place, sort_keys=True)
     found |= {f"patch {name}": f"{value} #{i}" for i, (name, value) in enumerate(patch_digests.items(), 1)}
+    if build.wheels:
+        found["wheels"] = json.dumps(msgspec.to_builtins(build.wheels), sort_keys=True)
+    found |= {f"text {name}": value for name, value in text_digests.items()}
     found |= {f"env {name}": value for name, value in build.env.items()}
     found |= {f"config {name}": value for name, value in build.config_settings.items()}
+    found |= {f"link {name}": target for name, target in build.links.items()}
+    if build.repair is not None:
+        found["repair"] = _repair(build.repair)
     found |= {f"requires {item.name}": f"{item.version} {item.sha256}" for item in locked.requires}
     found |= {f"needs {name}": value for name, value in need_keys.items()}
     found |= {f"environment {name}": value for name, value in machine.environment.items()}
@@ -110,13 +121,23 @@ def build_ingredients(
     return found
 
 
+def _repair(repair: Repair) -> str:
+    bundle = [f"{each.file} into {each.into}" for each in repair.bundle]
+    return json.dumps([bundle, [[rule.match, *rule.folders] for rule in repair.rpath], repair.requires])
+
+
 def build_key(ingredients: Mapping[str, str]) -> str:
     """Return the build key, 64 hex digits."""
     return digest(dict(ingredients))
 
 
 def audit_key(
-    wheels: Sequence[str], policy: Sequence[ModulePolicy], devices: Sequence[str], arch: str
+    wheels: Sequence[str],
+    policy: Sequence[ModulePolicy],
+    devices: Sequence[str],
+    arch: str,
+    *,
+    only: Sequence[str] | None = None,
 ) -> str:
     """Return the audit key of an artifact: another policy audits again and never builds again.
 
@@ -126,9 +147,16 @@ def audit_key(
             reasons do not count.
         devices: the devices to be served, such as `12.1`.
         arch: the effective arches; images for others are reported.
+        only: globs of all files that the wheels may hold; None: any.
     """
-    rules = [[item.match, item.expect, [exempt.kernels for exempt in item.exceptions]] for item in policy]
-    return digest([AUDIT_NUMBER, sorted(wheels), rules, sorted(devices), arch])
+    rules = [_rule(item) for item in policy]
+    more = [] if only is None else [sorted(only)]
+    return digest([AUDIT_NUMBER, sorted(wheels), rules, sorted(devices), arch, *more])
+
+
+def _rule(item: ModulePolicy) -> list[object]:
+    rule: list[object] = [item.match, item.expect, [exempt.kernels for exempt in item.exceptions]]
+    return rule if item.required else [*rule, "may be missing"]
 
 
 def changed(before: Mapping[str, str], now: Mapping[str, str]) -> tuple[Change, ...]:

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 from typing import TYPE_CHECKING
+
+import msgspec
 
 from orchestrator.errors import NotApplicableError, RecipeError, UnknownNameError
 from orchestrator.model.arch import normal_form
 from orchestrator.model.dialects import env_value
-from orchestrator.model.when import resolved
+from orchestrator.model.when import policy_of, resolved
 from orchestrator.plan.effective import effective
+from orchestrator.plan.estimate import estimated
 from orchestrator.plan.fit import stack_graph
 from orchestrator.plan.graph import build_order, closure
 from orchestrator.plan.key import (
@@ -20,7 +24,8 @@ from orchestrator.plan.key import (
     changed,
     files_digest,
 )
-from orchestrator.plan.steps import UNSEEN, Action, Estimate, KeyedStep, Plan, Step
+from orchestrator.plan.limits import refuse_beyond
+from orchestrator.plan.steps import UNSEEN, Estimate, KeyedStep, Plan, Step
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
@@ -29,6 +34,11 @@ if TYPE_CHECKING:
     from orchestrator.model.lock import Lock, LockedComponent, LockedSource
     from orchestrator.model.recipe import Recipe
     from orchestrator.model.stack import Stack
+    from orchestrator.plan.estimate import UnitCosts
+
+
+def _no_texts(recipe: str, text: str) -> str:
+    raise KeyError(recipe, text)
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,9 +52,13 @@ class PlanInputs:
     machine: MachineFacts
     patch_digest: Callable[[str, str], str]
     """(recipe, patch name) -> sha256 of its bytes."""
+    text_digest: Callable[[str, str], str] = _no_texts
+    """(recipe, file of ours that goes into a wheel) -> sha256 of its bytes."""
     device: Device | None = None
     local_sources: Mapping[tuple[str, str], str] = field(default_factory=dict)
     """(recipe, source) -> digest of a local tree that takes its place."""
+    prebuilt: Collection[str] = ()
+    """Components that are taken as published because somebody asked for it, as `stack` has it already."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +77,7 @@ def keyed_steps(inputs: PlanInputs, names: Collection[str]) -> tuple[KeyedStep, 
         UnknownNameError: a name that the stack does not have.
         CycleError: recipes that need each other.
         RecipeError: a component that cannot be had in the way the stack asks for.
-        ArchError: an entry that lacks the suffix a recipe needs.
+        ArchError: an entry that lacks the suffix a recipe needs, or entries beyond a recipe's limits.
         NotApplicableError: a single named recipe that cannot be built for the request.
     """
     stack = inputs.stack
@@ -91,15 +105,34 @@ def _keyed(inputs: PlanInputs, name: str, needs: tuple[str, ...], done: Mapping[
     step = KeyedStep(name, component.version, recipe.wheel_name, "prebuilt", locked, needs=needs)
     if component.prebuilt:
         if locked.prebuilt is None:
-            raise RecipeError(f"the lock holds no prebuilt wheel of {name}")
-        return replace(step, key=locked.prebuilt.sha256)
+            raise RecipeError(
+                f"the lock holds no published wheel of {name}",
+                hint=f"write `published: true` under components.{name} of stack {inputs.stack.name}, and "
+                f"`sparkbuild lock --stack {inputs.stack.name}`",
+            )
+        return replace(
+            step,
+            key=locked.prebuilt.sha256,
+            entries=inputs.arch.entries,
+            devices=(inputs.device,) if inputs.device else _own_devices(inputs.arch.entries),
+            policy=policy_of(
+                recipe,
+                version=component.version,
+                arches=tuple(str(entry.arch) for entry in inputs.arch.entries),
+                platform=inputs.lock.platform,
+            ),
+        )
     chosen = effective(inputs.arch, recipe.applies, where=f"recipe {name}")
+    # Its lock may also hold the published wheel, for --prebuilt: that reaches no build.
+    locked = msgspec.structs.replace(locked, prebuilt=None)
+    step = replace(step, locked=locked)
     missing = [need for need in needs if done[need].kind == "not-applicable"]
     if not chosen.entries or missing:
         reason = chosen.reason or f"needs {', '.join(missing)}, which cannot be built for this arch"
         if recipe.instead:
             reason = f"{reason}; instead: {recipe.instead}"
         return replace(step, kind="not-applicable", reason=reason)
+    refuse_beyond(chosen.entries, recipe.arch.limits, name=name)
     arches = tuple(str(entry.arch) for entry in chosen.entries)
     view = resolved(recipe, version=component.version, arches=arches, platform=inputs.lock.platform)
     arch_env = {
@@ -112,9 +145,23 @@ def _keyed(inputs: PlanInputs, name: str, needs: tuple[str, ...], done: Mapping[
             f"none of {name}'s arch dialects can say {normal_form(chosen.entries)}",
             hint="name the one arch instead of its family, such as 12.1a",
         )
+    step = replace(
+        step,
+        kind="build",
+        reason=_unread(inputs, name, view.sources, locked, done),
+        entries=chosen.entries,
+        arch=normal_form(chosen.entries) if recipe.arch.env else "",
+        devices=(inputs.device,) if inputs.device else _own_devices(chosen.entries),
+        build_needs=tuple(recipe.needs.build),
+        recipe=view,
+        policy=view.modules,
+        arch_env=arch_env,
+        notes=tuple(note.text for note in chosen.notes) + tuple(drop.reason for drop in chosen.dropped),
+    )
+    if step.reason is not None:
+        return step
     sources = {key: _source_digest(inputs, name, key, locked) for key in view.sources}
     patches = {patch.name: inputs.patch_digest(name, patch.name) for patch in view.patches}
-    build_needs = tuple(recipe.needs.build)
     ingredients = build_ingredients(
         recipe=view,
         arch=normal_form(chosen.entries),
@@ -122,22 +169,34 @@ def _keyed(inputs: PlanInputs, name: str, needs: tuple[str, ...], done: Mapping[
         locked=locked,
         source_digests=sources,
         patch_digests=patches,
-        need_keys=_need_keys(build_needs, done),
+        need_keys=_need_keys(step.build_needs, done),
         machine=inputs.machine,
+        text_digests={
+            text: inputs.text_digest(name, text)
+            for wheel in view.build.wheels
+            for text in wheel.texts.values()
+        },
     )
-    return replace(
-        step,
-        kind="build",
-        key=build_key(ingredients),
-        entries=chosen.entries,
-        arch=normal_form(chosen.entries) if recipe.arch.env else "",
-        devices=(inputs.device,) if inputs.device else _own_devices(chosen.entries),
-        build_needs=build_needs,
-        recipe=view,
-        arch_env=arch_env,
-        ingredients=ingredients,
-        notes=tuple(note.text for note in chosen.notes) + tuple(drop.reason for drop in chosen.dropped),
-    )
+    return replace(step, key=build_key(ingredients), ingredients=ingredients)
+
+
+def _unread(
+    inputs: PlanInputs,
+    name: str,
+    sources: Collection[str],
+    locked: LockedComponent,
+    done: Mapping[str, KeyedStep],
+) -> str | None:
+    """Return why a step that builds has no key: a commit that nobody has read, its own or below it."""
+    command = f"`sparkbuild lock --stack {inputs.stack.name}` or `sparkbuild fetch {name}`"
+    for source in sources:
+        seen = locked.sources.get(source)
+        if seen is not None and seen.unresolved and (name, source) not in inputs.local_sources:
+            return f"source {source} is unresolved: {command} reads which commit tag {seen.tag} is"
+    for need in inputs.recipes[name].needs.build:
+        if done[need].unread:
+            return f"builds on {need}, which has an unresolved source: {command} reads its commit"
+    return None
 
 
 def _own_devices(entries: tuple[Entry, ...]) -> tuple[Device, ...]:
@@ -168,12 +227,18 @@ def _source_digest(inputs: PlanInputs, name: str, source: str, locked: LockedCom
         ) from None
     if entry.file is not None:
         return f"sha256 {entry.file.sha256}"
-    modules = "".join(f" {path}@{commit}" for path, commit in sorted(entry.submodules.items()))
+    # Which commits they are follows from this one, whether the lock lists them or not.
+    modules = " with submodules" if inputs.recipes[name].sources[source].submodules else ""
     return f"commit {entry.commit}{modules}"
 
 
 def decide(
-    inputs: PlanInputs, steps: tuple[KeyedStep, ...], known: Mapping[str, Past], last: Mapping[str, Past]
+    inputs: PlanInputs,
+    steps: tuple[KeyedStep, ...],
+    known: Mapping[str, Past],
+    last: Mapping[str, Past],
+    units: Mapping[str, UnitCosts] = MappingProxyType({}),
+    audits: Mapping[str, str] = MappingProxyType({}),
 ) -> Plan:
     """Return the plan: what is done about each step, and why.
 
@@ -182,35 +247,50 @@ def decide(
         steps: keyed steps in build order.
         known: build key -> what the store holds under it.
         last: recipe -> its latest artifact of whatever key.
+        units: recipe -> what its compiler calls took.
+        audits: recipe -> what an audit of its published wheel found.
     """
     return Plan(
         stack=inputs.stack.name,
         arch=inputs.arch.normal,
         target=f"{inputs.lock.platform}, Python {inputs.lock.python}",
-        steps=tuple(_decided(step, known, last) for step in steps),
+        steps=tuple(
+            _published(step, inputs, last.get(step.name), units.get(step.name), audits.get(step.name))
+            if step.kind == "prebuilt"
+            else _decided(step, known.get(step.key or ""), last.get(step.name), units.get(step.name))
+            for step in steps
+        ),
     )
 
 
-def _decided(step: KeyedStep, known: Mapping[str, Past], last: Mapping[str, Past]) -> Step:
+def _published(
+    step: KeyedStep, inputs: PlanInputs, before: Past | None, units: UnitCosts | None, coverage: str | None
+) -> Step:
+    size = sum(item.size for item in (step.locked.prebuilt, *step.locked.run) if item is not None)
+    build = inputs.recipes[step.name].build
+    why = "taken as published, as --prebuilt says"
+    return Step(
+        step,
+        "prebuilt",
+        why if step.name in inputs.prebuilt else "the stack takes it as published",
+        Estimate(disk_bytes=size),
+        saved=None if build is None else estimated(build, before.estimate if before else None, units),
+        coverage=coverage,
+    )
+
+
+def _decided(step: KeyedStep, past: Past | None, before: Past | None, units: UnitCosts | None) -> Step:
     if step.kind == "not-applicable":
         return Step(step, "not-applicable", step.reason or "")
-    if step.kind == "prebuilt":
-        size = sum(item.size for item in (step.locked.prebuilt, *step.locked.run) if item is not None)
-        return Step(step, "prebuilt", "the stack takes it as published", Estimate(disk_bytes=size))
-    action: Action = "build"
-    past = known.get(step.key or "")
-    before = last.get(step.name)
     if past is not None:
-        action = "reuse"
         why = "built before from the same ingredients"
         if past.rejected:
             why = "built before; its audit failed, so it is kept as rejected"
-    elif before is None:
-        why = "not built yet"
-    else:
-        why = explain(before.ingredients, dict(step.ingredients))
-    seen = past or before
-    return Step(step, action, why, seen.estimate if seen else UNSEEN)
+        return Step(step, "reuse", why, past.estimate)
+    why = "not built yet" if before is None else explain(before.ingredients, dict(step.ingredients))
+    if step.unread:
+        why = step.reason or ""
+    return Step(step, "build", why, estimated(step.view.build, before.estimate if before else None, units))
 
 
 def explain(before: Mapping[str, str], now: Ingredients, limit: int = 3) -> str:

@@ -10,18 +10,31 @@ if TYPE_CHECKING:
 
     from orchestrator.model.arch import Device, Entry
     from orchestrator.model.lock import LockedComponent
+    from orchestrator.model.recipe import ModulePolicy
     from orchestrator.model.when import ResolvedRecipe
 
 Action = Literal["build", "reuse", "prebuilt", "not-applicable"]
+Basis = Literal["seen", "unfinished", "recipe", "nothing"]
+"""What an estimate of CPU time stands on: a finished build, a part of one, the recipe's figure, nothing."""
 
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """What a step took last time; None where it was never seen."""
+    """What a step took last time, or is thought to take; None where nobody knows. See `plan.estimate`."""
 
     cpu_s: float | None = None
     peak_bytes: int | None = None
+    """Of its largest compiler call, or process."""
     disk_bytes: int | None = None
+    units: int | None = None
+    """Compiler calls, links among them; None where no build was finished, or none was counted."""
+    longest_s: float = 0.0
+    """CPU seconds of its longest unit: no number of CPUs makes it shorter."""
+    typical_bytes: int | None = None
+    """What one running unit takes on average; None of a step that compiles nothing."""
+    total_bytes: int | None = None
+    """All units together; None where they are not all known."""
+    basis: Basis = "nothing"
 
 
 UNSEEN = Estimate()
@@ -37,9 +50,9 @@ class KeyedStep:
     kind: Literal["build", "prebuilt", "not-applicable"]
     locked: LockedComponent
     key: str | None = None
-    """Build key, or the sha256 of a prebuilt; None when not applicable."""
+    """Build key, or the sha256 of a prebuilt; None when not applicable, or a commit is not known yet."""
     reason: str | None = None
-    """Why it is not applicable."""
+    """Why it is not applicable, or has no key."""
     entries: tuple[Entry, ...] = ()
     arch: str = ""
     """Normal form of the effective arches; empty when the arch does not reach the build."""
@@ -47,9 +60,16 @@ class KeyedStep:
     needs: tuple[str, ...] = ()
     build_needs: tuple[str, ...] = ()
     recipe: ResolvedRecipe | None = None
+    policy: tuple[ModulePolicy, ...] = ()
+    """What is expected of its modules."""
     arch_env: Mapping[str, str] = field(default_factory=dict)
     ingredients: Mapping[str, str] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
+
+    @property
+    def unread(self) -> bool:
+        """Whether it builds from a commit that nobody has read yet, or on something that does."""
+        return self.kind == "build" and self.key is None
 
     @property
     def view(self) -> ResolvedRecipe:
@@ -67,6 +87,10 @@ class Step:
     action: Action
     why: str
     estimate: Estimate = UNSEEN
+    saved: Estimate | None = None
+    """Of a prebuilt that could be built: what its build is thought to take."""
+    coverage: str | None = None
+    """Of a prebuilt: what its audit found; None when it was never audited."""
 
     @property
     def name(self) -> str:
@@ -88,9 +112,18 @@ class Step:
                 "cpu_s": self.estimate.cpu_s,
                 "peak_bytes": self.estimate.peak_bytes,
                 "disk_bytes": self.estimate.disk_bytes,
+                "units": self.estimate.units,
             },
             "notes": list(keyed.notes),
+            **self._published(),
         }
+
+    def _published(self) -> dict[str, Any]:
+        if self.action != "prebuilt":
+            return {}
+        saved = self.saved
+        told = None if saved is None else {"cpu_s": saved.cpu_s, "basis": saved.basis}
+        return {"published": {"saves": told, "coverage": self.coverage}}
 
 
 @dataclass(frozen=True, slots=True)

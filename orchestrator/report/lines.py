@@ -1,91 +1,70 @@
-"""Events as plain lines on standard error, one each; on a terminal the last one shows what goes on now."""
+"""Events as plain lines, one each, for pipes, files, and terminals that can do no more."""
 
 from __future__ import annotations
 
-import os
-import shutil
 import threading
 import time
-from typing import TextIO
+from typing import TYPE_CHECKING, TextIO
 
-from orchestrator.report.events import Event, Note, Progress, StageFinished, StageStarted
-from orchestrator.report.units import show_clock, show_seconds
+from orchestrator.report.events import Event, Progress, StageStarted, StepStarted
+from orchestrator.report.output import Output, Ticker
+from orchestrator.report.phrases import LONG, Said, alive, printable, said, stamped
+from orchestrator.report.state import State
 
-_QUIET_S = 30.0
-"""Between two signs of life of one stage where no terminal listens."""
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
-_LONG = 120
-"""Of a compiler's command line, more than this tells nobody anything."""
-
-_STYLES = {"warning": "33", "error": "31"}
+QUIET_S = 30.0
+"""Without a line of a step for so long, one tells that it lives."""
 
 
 class Lines:
     """Writes events to a stream, from any thread."""
 
-    def __init__(self, stream: TextIO) -> None:
-        self._stream = stream
-        self._begin = time.monotonic()
-        self._last_progress = self._begin
-        self._terminal = stream.isatty() and os.environ.get("TERM", "dumb") != "dumb"
-        self._color = self._terminal and "NO_COLOR" not in os.environ
-        self._open = False
-        self._lock = threading.RLock()
+    def __init__(self, stream: TextIO, *, clock: Callable[[], float] = time.monotonic) -> None:
+        self._out = Output(stream)
+        self._clock = clock
+        self._begin = clock()
+        self._state = State()
+        self._told: dict[str, float] = {}
+        """When a step was heard of last, by name; "" stands for what is no step's."""
+        self._lock = threading.Lock()
+        self._ticker = Ticker(1, self.beat)
 
     def __call__(self, event: Event) -> None:
         """Write one event."""
+        now = self._clock()
         with self._lock:
-            self._write(event)
+            self._state.take(event, now)
+            what = said(event)
+            if what is not None:
+                self._line(what, now)
+            elif isinstance(event, Progress):
+                self._passing(now)
+            if isinstance(event, StageStarted | StepStarted):
+                self._ticker.start()
 
-    def _write(self, event: Event) -> None:
-        match event:
-            case StageStarted(step, stage, log):
-                self._last_progress = time.monotonic()
-                self._line(step, f"{stage} ..." + (f" log: {log}" if log else ""))
-            case StageFinished(step, stage, wall_s):
-                self._line(step, f"{stage} done, {show_seconds(wall_s)}")
-            case Progress(step, text):
-                self._progress(step, text)
-            case Note(level, text, step):
-                word = "" if level == "info" else f"{level}: "
-                self._line(step, self._paint(level, f"{word}{text}"))
+    def beat(self) -> None:
+        """Write a sign of life of each step that was not heard of for long."""
+        now = self._clock()
+        with self._lock:
+            for work in self._state.running.values():
+                if now - self._told.get(work.name, work.began) >= QUIET_S:
+                    self._line(Said(work.name, alive(work, now)), now)
 
     def close(self) -> None:
-        """Take the passing line away, so that what follows starts on a clean one."""
-        if self._open:
-            self._stream.write("\r\x1b[2K")
-            self._stream.flush()
-            self._open = False
+        """Give no more signs of life."""
+        self._ticker.stop()
+        with self._lock:
+            self._state.running.clear()
 
-    def _paint(self, level: str, text: str) -> str:
-        style = _STYLES.get(level)
-        return f"\x1b[{style}m{text}\x1b[0m" if style and self._color else text
+    def _passing(self, now: float) -> None:
+        """Write, now and then, what does not belong to a step or stage; nobody says when it ends."""
+        text = self._state.passing(now)
+        if text is not None and now - self._told.get("", self._begin) >= QUIET_S:
+            self._line(Said(None, printable(text)[:LONG]), now)
 
-    def _prefix(self, step: str | None) -> str:
-        clock = show_clock(time.monotonic() - self._begin)
-        return f"[{clock:>7}] {step}: " if step else f"[{clock:>7}] "
-
-    def _line(self, step: str | None, text: str) -> None:
-        self.close()
-        self._stream.write(f"{self._prefix(step)}{text}\n")
-        self._stream.flush()
-
-    def _progress(self, step: str, text: str) -> None:
-        now = time.monotonic()
-        if self._terminal:
-            from rich.cells import chop_cells
-
-            # By cells, not characters: a wide one takes two, and a line that wraps cannot be taken back.
-            width = shutil.get_terminal_size().columns - 1
-            shown = chop_cells(f"{self._prefix(step)}{_printable(text)}", width)[0]
-            self._stream.write(f"\r\x1b[2K{shown}")
-            self._stream.flush()
-            self._open = True
-        elif now - self._last_progress >= _QUIET_S:
-            self._last_progress = now
-            self._line(step, _printable(text)[:_LONG])
-
-
-def _printable(text: str) -> str:
-    """Return the text without control characters: a log line must not steer the terminal."""
-    return "".join(char if char.isprintable() else " " for char in text)
+    def _line(self, what: Said, now: float) -> None:
+        self._told[what.step or ""] = now
+        color = self._out.moves and self._out.wants_color
+        self._out.write(f"{stamped(what, now - self._begin, color=color)}\n")

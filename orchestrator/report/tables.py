@@ -14,7 +14,8 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from orchestrator.jobs.units import Record
-    from orchestrator.plan.steps import Plan
+    from orchestrator.plan.forecast import Forecast
+    from orchestrator.plan.steps import Plan, Step
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +70,8 @@ def console(*, stderr: bool = False) -> Console:
     return Plain(file=stream, width=width, highlight=False, emoji=False, markup=False)
 
 
+_NAMED = 5
+"""Names in one list at most."""
 _WHOLE = frozenset({"action", "component", "version", "how"})
 """Columns whose words are not divided."""
 
@@ -88,6 +91,64 @@ def _table(*columns: str, right: Sequence[str] = ()) -> Table:
 def plan_heading(plan: Plan, toolkit: str) -> str:
     """Return the lines above the plan: what is asked for, and with which toolkit."""
     return f"stack {plan.stack}, arch {plan.arch}, {plan.target}\n{toolkit}\n"
+
+
+def forecast_lines(forecast: Forecast) -> str:
+    """Return the lines below the plan: hours, memory and disk, how sure that is, and warnings."""
+    figures = [f"up to {show_bytes(forecast.peak_bytes)} of memory"]
+    if forecast.wall_s is not None:
+        cpus = "1 CPU" if forecast.cpus == 1 else f"{forecast.cpus} CPUs"
+        figures.insert(0, f"about {_roughly(forecast.wall_s)} on {cpus}")
+    if forecast.disk_bytes is not None:
+        figures.append(f"{show_bytes(forecast.disk_bytes)} of disk")
+    whose = "its recipe's figure" if len(forecast.guessed) == 1 else "their recipes' figures"
+    sure = [
+        f"{_few(names)}: {words}"
+        for names, words in (
+            (forecast.guessed, f"never built here, by {whose}"),
+            (forecast.unfinished, "never finished here, so at least what was compiled"),
+            (forecast.unknown, "how long, nobody knows"),
+        )
+        if names
+    ]
+    told = [("forecast", ", ".join(figures)), ("", "; ".join(sure))]
+    told += [("warning", text) for text in forecast.warnings]
+    return "\n".join(f"{word:<10}{text}" for word, text in told if text)
+
+
+def prebuilt_lines(plan: Plan) -> str:
+    """Return a line for each component that is taken as published and could be built: savings and costs."""
+    told = [f"{step.name}: {_saved(step)}; {_cost(step, plan.arch)}" for step in plan.steps if step.saved]
+    return "\n".join(f"{'' if index else 'prebuilt':<10}{text}" for index, text in enumerate(told))
+
+
+def _saved(step: Step) -> str:
+    saved = step.saved
+    if saved is None or saved.cpu_s is None:
+        return "how long its build would take, nobody knows"
+    whose = {"recipe": "by its recipe's figure", "seen": "as it took before"}.get(saved.basis, "at least")
+    return f"saves {_roughly(saved.cpu_s)} of CPU time, {whose}"
+
+
+def _cost(step: Step, arch: str) -> str:
+    if step.coverage is not None:
+        return f"its audit found {step.coverage}"
+    devices = ", ".join(str(device) for device in step.keyed.devices)
+    spec = f"{step.keyed.distribution}=={step.keyed.version}"
+    return f"coverage of {devices} unknown until it is audited: sparkbuild audit {spec} --arch '{arch}'"
+
+
+def _few(names: Sequence[str]) -> str:
+    more = len(names) - _NAMED
+    return ", ".join(names[:_NAMED]) + (f" and {more} more" if more > 0 else "")
+
+
+def _roughly(seconds: float) -> str:
+    """Return `20 s`, `5 min` or `6 h 10 min`: an estimate has no seconds in its hours."""
+    if seconds < 60:  # noqa: PLR2004
+        return f"{max(1, round(seconds))} s"
+    minutes = round(seconds / 60)
+    return f"{minutes} min" if minutes < 60 else show_seconds(minutes * 60)  # noqa: PLR2004
 
 
 def plan_table(plan: Plan) -> Table:

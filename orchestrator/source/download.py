@@ -19,6 +19,7 @@ from urllib.parse import unquote, urlsplit, urlunsplit
 from orchestrator.errors import MismatchError, OfflineError, SourceError
 from orchestrator.report.events import Progress, silent
 from orchestrator.source import disk, index, pipconfig
+from orchestrator.source.mirrors import NO_MIRRORS
 from orchestrator.store.atomic import remove_tree, sha256_file
 
 if TYPE_CHECKING:
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 
     from orchestrator.model.lock import LockedFile
     from orchestrator.report.events import Emit
+    from orchestrator.source.mirrors import Mirrors
     from orchestrator.store.home import Home
 
 RETRY_WAITS_S = (1.0, 3.0, 9.0)
@@ -40,6 +42,7 @@ def fetch_file(
     offline: bool = False,
     emit: Emit = silent,
     url: str | None = None,
+    mirrors: Mirrors = NO_MIRRORS,
 ) -> Path:
     """Return a verified file, downloaded unless it is there; one that is there is hashed again.
 
@@ -49,6 +52,7 @@ def fetch_file(
         offline: no network.
         emit: hears of progress, and a warning about a kept file that was damaged since.
         url: where it lies (http, https or file); None: the package index is asked.
+        mirrors: other places to download from.
 
     Raises:
         OfflineError: it is not there or damaged, and the network is not allowed.
@@ -76,7 +80,7 @@ def fetch_file(
         if fault:
             disk.discard(home, file, fault, emit)
         disk.only_plain(part)
-        url = url or index.find(file)
+        url = mirrors.file(url or index.find(file, config=mirrors.index(index.index_config())))
         emit(Progress(file.name, f"downloading {file.file} ({file.size / 2**20:.1f} MiB)"))
         part.parent.mkdir(parents=True, exist_ok=True)
         disk.need_space(home.downloads, file.size - (part.stat().st_size if part.exists() else 0))

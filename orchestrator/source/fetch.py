@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NoReturn
 
 from orchestrator.errors import LockError, RecipeError
 from orchestrator.report.events import silent
+from orchestrator.source.mirrors import NO_MIRRORS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -15,7 +16,8 @@ if TYPE_CHECKING:
     from orchestrator.model.lock import LockedFile, LockedSource
     from orchestrator.model.recipe import Source
     from orchestrator.report.events import Emit
-    from orchestrator.source.git_tree import GitPart
+    from orchestrator.source.git_tree import GitPart, Submodules
+    from orchestrator.source.mirrors import Mirrors
     from orchestrator.store.home import Home
 
 
@@ -26,11 +28,13 @@ class FetchedSource:
     Attributes:
         name: in the recipe (`main`, …).
         digest: sha256 of the sdist or archive, the commit, or the digest of a local folder's content.
+        repositories: names of the mirrors in `git` that hold it; what uses them leases them.
     """
 
     name: str
     digest: str
     _lay: Callable[[Path], None] = field(repr=False, compare=False)
+    repositories: tuple[str, ...] = ()
 
     def lay(self, dest: Path) -> None:
         """Lay the tree out; `dest` appears complete, or not at all.
@@ -53,6 +57,7 @@ def fetch_source(
     offline: bool = False,
     emit: Emit = silent,
     base: Path | None = None,
+    mirrors: Mirrors = NO_MIRRORS,
 ) -> FetchedSource:
     """Fetch one source and verify it against the lock.
 
@@ -65,6 +70,7 @@ def fetch_source(
         offline: no network.
         emit: hears of progress.
         base: what a relative `local` is relative to: the recipe file's folder.
+        mirrors: other places to fetch from.
 
     Raises:
         LockError: the lock says nothing of it.
@@ -76,27 +82,41 @@ def fetch_source(
     if locked is None:
         _unlocked(name, "nothing")
     if source.git is not None:
-        return _git(name, source, locked, home=home, offline=offline, emit=emit)
+        return _git(name, source, locked, home=home, offline=offline, emit=emit, mirrors=mirrors)
     if source.sdist is None and source.archive is None:
         raise RecipeError(f"source {name} is of no kind", hint="give it sdist, git, archive or local")
     if locked.file is None:
         _unlocked(name, "no file")
     url = source.archive.replace("{version}", version) if source.archive is not None else None
-    return _archive(name, locked.file, url, home=home, offline=offline, emit=emit)
+    return _archive(name, locked.file, url, home=home, offline=offline, emit=emit, mirrors=mirrors)
 
 
 def _archive(
-    name: str, file: LockedFile, url: str | None, *, home: Home, offline: bool, emit: Emit
+    name: str,
+    file: LockedFile,
+    url: str | None,
+    *,
+    home: Home,
+    offline: bool,
+    emit: Emit,
+    mirrors: Mirrors,
 ) -> FetchedSource:
     from orchestrator.source.archive import unpack
     from orchestrator.source.download import fetch_file
 
-    path = fetch_file(file, home=home, offline=offline, emit=emit, url=url)
+    path = fetch_file(file, home=home, offline=offline, emit=emit, url=url, mirrors=mirrors)
     return FetchedSource(name, file.sha256, lambda dest: unpack(path, dest))
 
 
 def _git(
-    name: str, source: Source, locked: LockedSource, *, home: Home, offline: bool, emit: Emit
+    name: str,
+    source: Source,
+    locked: LockedSource,
+    *,
+    home: Home,
+    offline: bool,
+    emit: Emit,
+    mirrors: Mirrors,
 ) -> FetchedSource:
     from orchestrator.source.git_heal import healed
     from orchestrator.source.git_tree import fetch_git, lay_git
@@ -104,10 +124,14 @@ def _git(
     url, commit = source.git, locked.commit
     if commit is None or url is None:
         _unlocked(name, "no commit")
-    submodules = locked.submodules if source.submodules else None
+    if locked.unresolved:
+        _unlocked(name, f"no commit yet for tag {locked.tag}")
+    submodules: Submodules = None
+    if source.submodules:
+        submodules = "any" if locked.submodules is None else locked.submodules
 
     def fetched() -> tuple[GitPart, ...]:
-        return fetch_git(url, commit, submodules, home=home, offline=offline, emit=emit)
+        return fetch_git(url, commit, submodules, home=home, offline=offline, emit=emit, mirrors=mirrors)
 
     parts = healed(fetched, home=home, offline=offline, emit=emit)
 
@@ -120,7 +144,7 @@ def _git(
             emit=emit,
         )
 
-    return FetchedSource(name, commit, lay)
+    return FetchedSource(name, commit, lay, tuple(sorted({part.mirror.name for part in parts})))
 
 
 def _local(name: str, folder: Path, home: Home) -> FetchedSource:

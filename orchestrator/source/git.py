@@ -17,13 +17,16 @@ from orchestrator.report.events import Progress, silent
 from orchestrator.source.child import run_child
 from orchestrator.source.git_heal import DamagedMirrorError, mirror_lock, set_aside, tells_damage
 from orchestrator.source.index import redacted
+from orchestrator.source.mirrors import NO_MIRRORS
 from orchestrator.store.atomic import free_bytes, no_space
+from orchestrator.store.stamps import mark_used
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from orchestrator.report.events import Emit
     from orchestrator.source.child import Finished
+    from orchestrator.source.mirrors import Mirrors
     from orchestrator.store.home import Home
 
 _COMMIT = re.compile(r"[0-9a-f]{40}")
@@ -101,7 +104,7 @@ def asked(*arguments: str, repository: Path, extra: Mapping[str, str] | None = N
         free = free_bytes(written)
         if "No space left on device" in finished.stderr or (free is not None and free < _NOTHING):
             raise no_space(written)
-        said = f"git {arguments[0]} failed: {_last(finished)}"
+        said = f"git {arguments[0]} failed: {last_word(finished)}"
         if tells_damage(finished.stderr):
             raise DamagedMirrorError(said, mirror=repository)
         raise SourceError(
@@ -117,7 +120,15 @@ def mirror_of(url: str, home: Home) -> Path:
     return home.git / f"{hashlib.sha256(url.encode()).hexdigest()}.git"
 
 
-def fetch_commit(url: str, commit: str, *, home: Home, offline: bool = False, emit: Emit = silent) -> Path:
+def fetch_commit(
+    url: str,
+    commit: str,
+    *,
+    home: Home,
+    offline: bool = False,
+    emit: Emit = silent,
+    mirrors: Mirrors = NO_MIRRORS,
+) -> Path:
     """Return the mirror of `url`, with all of `commit` in it; no network is used if it is there.
 
     Args:
@@ -126,6 +137,7 @@ def fetch_commit(url: str, commit: str, *, home: Home, offline: bool = False, em
         home: where mirrors lie.
         offline: no network (a repository on this machine's disk may still be read).
         emit: hears of progress, and a warning about a damaged mirror, which is moved away.
+        mirrors: other places, from which it is fetched instead; it is kept under `url` all the same.
 
     Raises:
         MismatchError: `commit` is no full commit, or names something else.
@@ -138,9 +150,12 @@ def fetch_commit(url: str, commit: str, *, home: Home, offline: bool = False, em
             f"{commit!r} is no full commit", where=redacted(url), hint="40 hex digits name one"
         )
     mirror = mirror_of(url, home)
+    if mirror.is_dir():
+        mark_used(mirror)  # gc looks at it; from here on it is in use for days
     if _has(mirror, commit):
         return mirror
-    if offline and not url.startswith(("/", "file://")):
+    place = mirrors.repository(url)
+    if offline and not place.startswith(("/", "file://")):
         fault = _fault(mirror, commit)
         here = f"damaged in its mirror {mirror} ({fault})" if fault else "not here"
         raise OfflineError(
@@ -154,15 +169,16 @@ def fetch_commit(url: str, commit: str, *, home: Home, offline: bool = False, em
             return mirror
         if fault := _fault(mirror, commit):
             set_aside(home, mirror, fault, emit)
-        emit(Progress("git", f"fetching {redacted(url)} at {commit[:12]}"))
+        emit(Progress("git", f"fetching {redacted(place)} at {commit[:12]}"))
         fresh = not os.path.lexists(mirror)
         try:
-            _fetch(url, commit, mirror)
+            _fetch(place, commit, mirror)
         except DamagedMirrorError as error:
             if fresh:
                 raise
             set_aside(home, mirror, error.message, emit)
-            _fetch(url, commit, mirror)
+            _fetch(place, commit, mirror)
+        mark_used(mirror)
     return mirror
 
 
@@ -187,7 +203,7 @@ def _fetch(url: str, commit: str, mirror: Path) -> None:
     kind = git("cat-file", "-t", commit, repository=mirror)
     if kind.returncode != 0:
         raise SourceError(
-            f"the repository has no commit {commit}: {_last(one)}",
+            f"the repository has no commit {commit}: {last_word(one)}",
             where=redacted(url),
             hint="was it rewritten upstream? look for the commit there, then pin another in the stack",
         )
@@ -218,7 +234,7 @@ def _fault(mirror: Path, commit: str) -> str:
         return "it is no folder"
     probe = git("rev-parse", "--git-dir", repository=mirror)
     if probe.returncode != 0:
-        return _last(probe)
+        return last_word(probe)
     named = git("rev-parse", "--quiet", "--verify", _ref(commit), repository=mirror)
     return f"objects of commit {commit} are missing" if named.returncode == 0 else ""
 
@@ -231,15 +247,18 @@ def _failed(finished: Finished, url: str, commit: str, mirror: Path) -> SourceEr
     if "No space left on device" in finished.stderr:
         raise no_space(mirror.parent)
     if tells_damage(finished.stderr):
-        return DamagedMirrorError(f"commit {commit} could not be fetched: {_last(finished)}", mirror=mirror)
+        return DamagedMirrorError(
+            f"commit {commit} could not be fetched: {last_word(finished)}", mirror=mirror
+        )
     return SourceError(
-        f"commit {commit} could not be fetched: {_last(finished)}",
+        f"commit {commit} could not be fetched: {last_word(finished)}",
         where=redacted(url),
         hint=f"try `git ls-remote {redacted(url)}`; proxies and credentials come from your git configuration",
     )
 
 
-def _last(finished: Finished) -> str:
+def last_word(finished: Finished) -> str:
+    """Return what git complained of, in one line."""
     lines = [line for line in finished.stderr.splitlines() if line.strip()]
     told = [line for line in lines if line.startswith(("fatal:", "error:"))]
     return (told or lines or [f"status {finished.returncode}"])[-1]

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 import tempfile
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from orchestrator.errors import MismatchError, SourceError
 from orchestrator.report.events import Note, silent
@@ -15,13 +16,16 @@ from orchestrator.source.archive_judge import DEEPEST
 from orchestrator.source.git import asked, fetch_commit, git
 from orchestrator.source.git_heal import DamagedMirrorError, healed
 from orchestrator.source.index import redacted
+from orchestrator.source.mirrors import NO_MIRRORS
 from orchestrator.source.tree import refuse_links_out, settle
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from orchestrator.report.events import Emit
+    from orchestrator.source.mirrors import Mirrors
     from orchestrator.store.home import Home
+
+Submodules: TypeAlias = Mapping[str, str] | Literal["any"] | None
+"""Path in the whole tree -> commit, of every submodule; `any`: as the commit's gitlinks say; None: none."""
 
 _LFS = b"version https://git-lfs"
 _LFS_SIZES = range(100, 1024)
@@ -47,31 +51,37 @@ class GitPart:
 def fetch_git(
     url: str,
     commit: str,
-    submodules: Mapping[str, str] | None,
+    submodules: Submodules,
     *,
     home: Home,
     offline: bool = False,
     emit: Emit = silent,
+    mirrors: Mirrors = NO_MIRRORS,
 ) -> tuple[GitPart, ...]:
     """Fetch a commit and its locked submodules, nested ones too; parents come before what lies in them.
 
     Args:
         url: address of the repository.
         commit: 40 hex digits.
-        submodules: path in the whole tree -> commit, of every submodule; None takes none.
+        submodules: which are fetched, and must be there.
         home: where mirrors lie.
         offline: no network.
         emit: hears of progress.
+        mirrors: other places to fetch from.
 
     Raises:
         MismatchError: the gitlinks are not the locked ones.
         OfflineError, SourceError, NoSpaceError: as `fetch_commit`.
     """
-    root = GitPart("", url, commit, fetch_commit(url, commit, home=home, offline=offline, emit=emit))
+    top = fetch_commit(url, commit, home=home, offline=offline, emit=emit, mirrors=mirrors)
+    root = GitPart("", url, commit, top)
     if submodules is None:
         return (root,)
-    parts = _with_submodules(root, submodules, home=home, offline=offline, emit=emit)
-    absent = sorted(set(submodules) - {part.path for part in parts})
+    locked = None if submodules == "any" else submodules
+    parts = _with_submodules(root, locked, home=home, offline=offline, emit=emit, mirrors=mirrors)
+    if locked is None:
+        return tuple(parts)
+    absent = sorted(set(locked) - {part.path for part in parts})
     if absent:
         raise MismatchError(
             f"the lock has submodules that commit {commit} has not: {', '.join(absent)}",
@@ -81,18 +91,25 @@ def fetch_git(
     return tuple(parts)
 
 
-def discover_submodules(url: str, commit: str, home: Home, *, emit: Emit = silent) -> dict[str, str]:
+def discover_submodules(
+    url: str,
+    commit: str,
+    home: Home,
+    *,
+    offline: bool = False,
+    emit: Emit = silent,
+    mirrors: Mirrors = NO_MIRRORS,
+) -> dict[str, str]:
     """Return path -> commit of all submodules of a commit, nested ones too, for a lock.
 
     Raises:
         OfflineError, SourceError, NoSpaceError: as `fetch_commit`.
     """
 
-    def found() -> list[GitPart]:
-        root = GitPart("", url, commit, fetch_commit(url, commit, home=home, emit=emit))
-        return _with_submodules(root, None, home=home, offline=False, emit=emit)
+    def found() -> tuple[GitPart, ...]:
+        return fetch_git(url, commit, "any", home=home, offline=offline, emit=emit, mirrors=mirrors)
 
-    parts = healed(found, home=home, offline=False, emit=emit)
+    parts = healed(found, home=home, offline=offline, emit=emit)
     return {part.path: part.commit for part in sorted(parts, key=lambda part: part.path) if part.path}
 
 
@@ -143,7 +160,13 @@ def _check_out(part: GitPart, target: Path, *, index: Path) -> None:
 
 
 def _with_submodules(
-    parent: GitPart, locked: Mapping[str, str] | None, *, home: Home, offline: bool, emit: Emit
+    parent: GitPart,
+    locked: Mapping[str, str] | None,
+    *,
+    home: Home,
+    offline: bool,
+    emit: Emit,
+    mirrors: Mirrors,
 ) -> list[GitPart]:
     """Return the parent and all below it; with `locked`, each gitlink must be the locked one."""
     parts = [parent]
@@ -167,9 +190,9 @@ def _with_submodules(
                 where=f"{redacted(parent.url)} at {parent.commit}",
                 hint="give it as a source of its own, with `into`, and set `submodules: false`",
             )
-        mirror = fetch_commit(urls[path], commit, home=home, offline=offline, emit=emit)
+        mirror = fetch_commit(urls[path], commit, home=home, offline=offline, emit=emit, mirrors=mirrors)
         child = GitPart(whole, urls[path], commit, mirror)
-        parts += _with_submodules(child, locked, home=home, offline=offline, emit=emit)
+        parts += _with_submodules(child, locked, home=home, offline=offline, emit=emit, mirrors=mirrors)
     return parts
 
 

@@ -11,12 +11,15 @@ from urllib.parse import unquote, urlsplit
 from orchestrator.errors import LockError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Mapping
 
     from orchestrator.model.platform import Target
 
 GLIBC_MINOR = 28
 """Wheels are chosen for glibc 2.28 (manylinux_2_28), what torch's own wheels need."""
+RUNTIME_GLIBC_MINOR = 34
+"""And for 2.34 where there is nothing older: vLLM 0.33 needs tilelang 0.1.12, whose aarch64 wheel asks for
+it, and llguidance 1.7, which asks for 2.31. Ubuntu 24.04 has 2.39."""
 
 _OLDEST = {"x86_64": 5, "aarch64": 17}
 _LEGACY = {17: "manylinux2014", 12: "manylinux2010", 5: "manylinux1"}
@@ -35,25 +38,39 @@ class FoundWheel:
     size: int | None
 
 
-def chosen_wheels(text: str, target: Target) -> dict[str, FoundWheel]:
+def chosen_wheels(
+    text: str, target: Target, *, without: Collection[str] = (), glibc: int = GLIBC_MINOR
+) -> dict[str, FoundWheel]:
     """Return the best wheel of every package in a pylock.toml, by normalized name.
+
+    Args:
+        text: of the file.
+        target: the platform and Python that the wheels are for.
+        without: normalized names that are passed over.
+        glibc: minor version of the oldest glibc that the wheels must run on.
 
     Raises:
         LockError: not a pylock.toml, or a package has no wheel that fits, or one without sha256.
     """
+    from packaging.utils import canonicalize_name
+
     try:
         packages = tomllib.loads(text).get("packages", [])
     except tomllib.TOMLDecodeError as error:
         raise LockError(f"the resolver's answer is no pylock.toml: {error}", hint="try another uv") from error
-    found = [_chosen(package, target) for package in packages]
+    found = [
+        _chosen(package, target, glibc)
+        for package in packages
+        if canonicalize_name(package["name"]) not in without
+    ]
     return {wheel.name: wheel for wheel in found}
 
 
-def _chosen(package: Mapping[str, Any], target: Target) -> FoundWheel:
+def _chosen(package: Mapping[str, Any], target: Target, glibc: int) -> FoundWheel:
     from packaging.utils import InvalidWheelFilename, canonicalize_name, parse_wheel_filename
 
     name, version = canonicalize_name(package["name"]), str(package.get("version", ""))
-    ranks = _ranks(target)
+    ranks = _ranks(target, glibc)
     best: tuple[int, Mapping[str, Any]] | None = None
     for wheel in package.get("wheels", []):
         try:
@@ -90,11 +107,11 @@ def _file_of(wheel: Mapping[str, Any]) -> str:
     return unquote(urlsplit(place).path.rpartition("/")[2])
 
 
-def platform_tags(target: Target) -> list[str]:
+def platform_tags(target: Target, *, glibc: int = GLIBC_MINOR) -> list[str]:
     """Return the platform tags that a target takes, best first (PEP 600 and the older names)."""
     machine = target.platform.partition("-")[2]
     tags: list[str] = []
-    for minor in range(GLIBC_MINOR, _OLDEST[machine] - 1, -1):
+    for minor in range(glibc, _OLDEST[machine] - 1, -1):
         tags.append(f"manylinux_2_{minor}_{machine}")
         if minor in _LEGACY:
             tags.append(f"{_LEGACY[minor]}_{machine}")
@@ -102,13 +119,13 @@ def platform_tags(target: Target) -> list[str]:
 
 
 @lru_cache(maxsize=16)
-def _ranks(target: Target) -> dict[str, int]:
+def _ranks(target: Target, glibc: int) -> dict[str, int]:
     """Return tag -> rank, 0 the best, of all wheel tags that the target takes."""
     from packaging.tags import compatible_tags, cpython_tags
 
     minor = int(target.python.partition(".")[2])
     abi = f"cp3{minor}"
-    platforms = platform_tags(target)
+    platforms = platform_tags(target, glibc=glibc)
     tags = [
         *cpython_tags((3, minor), abis=[abi], platforms=platforms),
         *compatible_tags((3, minor), abi, platforms),

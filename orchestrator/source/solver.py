@@ -20,7 +20,7 @@ from orchestrator.source.pipconfig import default_index
 from orchestrator.source.pylock import GLIBC_MINOR, chosen_wheels
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Collection, Iterable, Sequence
 
     from orchestrator.model.platform import Target
     from orchestrator.source.pipconfig import IndexConfig
@@ -35,19 +35,23 @@ _CREDENTIALS = re.compile(r"(?<=://)[^/@\s]+@")
 def solve(
     requirements: Sequence[str],
     *,
-    constraints: Iterable[LockedFile] = (),
+    constraints: Iterable[str] = (),
     target: Target,
     config: IndexConfig,
     what: str,
+    without: Collection[str] = (),
+    glibc: int = GLIBC_MINOR,
 ) -> tuple[LockedFile, ...]:
     """Return wheels that satisfy the requirements and all that those require, sorted by name.
 
     Args:
         requirements: PEP 508.
-        constraints: versions that hold for whatever is taken.
+        constraints: PEP 508 without extras; they hold for whatever is taken.
         target: the platform and Python to resolve for.
         config: the indexes of the user's pip.
         what: what is resolved, for messages.
+        without: normalized names that take part, and are not returned.
+        glibc: minor version of the oldest glibc that the wheels must run on.
 
     Raises:
         LockError: no versions go together, or a package has no fitting wheel; carries uv's reason.
@@ -56,13 +60,14 @@ def solve(
     """
     if not requirements:
         return ()
-    pins = "".join(f"{each.name}=={each.version}\n" for each in constraints)
     with tempfile.TemporaryDirectory(prefix="sparkbuild-lock-") as name:
         folder = Path(name)
-        (folder / "in.txt").write_text("".join(f"{each}\n" for each in requirements), encoding="utf-8")
-        (folder / "pins.txt").write_text(pins, encoding="utf-8")
-        _run_uv([*_arguments(target), *_index_arguments(config)], folder, config=config, what=what)
-        wheels = chosen_wheels((folder / "pylock.toml").read_text(encoding="utf-8"), target)
+        for file, texts in (("in.txt", requirements), ("pins.txt", constraints)):
+            (folder / file).write_text("".join(f"{each}\n" for each in texts), encoding="utf-8")
+        _run_uv([*_arguments(target, glibc), *_index_arguments(config)], folder, config=config, what=what)
+        wheels = chosen_wheels(
+            (folder / "pylock.toml").read_text(encoding="utf-8"), target, without=without, glibc=glibc
+        )
     return tuple(
         sorted(
             LockedFile(
@@ -77,12 +82,12 @@ def solve(
     )
 
 
-def _arguments(target: Target) -> list[str]:
+def _arguments(target: Target, glibc: int) -> list[str]:
     machine = target.platform.partition("-")[2]
     return [
         *("pip", "compile", "in.txt", "--constraints", "pins.txt"),
         *("--format", "pylock.toml", "--output-file", "pylock.toml", "--no-header", "--quiet"),
-        *("--python-platform", f"{machine}-manylinux_2_{GLIBC_MINOR}", "--python-version", target.python),
+        *("--python-platform", f"{machine}-manylinux_2_{glibc}", "--python-version", target.python),
         *("--python", sys.executable, "--no-python-downloads", "--only-binary", ":all:"),
     ]
 
@@ -144,4 +149,8 @@ def _failure(said: str, code: int, what: str) -> LockError | SourceError:
     message = f"{what} cannot be resolved:\n    {reason}"
     if any(words in said for words in _UNREACHED):
         return SourceError(message, hint="see whether the package indexes can be reached, and try again")
-    return LockError(message, hint="change a pin in the stack, or a requirement in the recipe")
+    return LockError(
+        message,
+        hint="change a pin or constraint of the stack, or a requirement of a recipe; what cannot be used "
+        "beside the rest belongs into a stack of its own",
+    )

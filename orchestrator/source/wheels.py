@@ -12,7 +12,8 @@ from orchestrator.errors import MismatchError, OfflineError, SourceError
 from orchestrator.report.events import Progress, silent
 from orchestrator.source import disk
 from orchestrator.source.child import run_child
-from orchestrator.source.pipconfig import PIP
+from orchestrator.source.mirrors import NO_MIRRORS
+from orchestrator.source.pipconfig import PIP, index_config
 from orchestrator.store.atomic import no_space, remove_tree
 from orchestrator.store.names import is_pip_temporary
 
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 
     from orchestrator.model.lock import LockedFile
     from orchestrator.report.events import Emit
+    from orchestrator.source.mirrors import Mirrors
     from orchestrator.store.home import Home
 
 _LISTED = 8
@@ -38,6 +40,7 @@ def fetch_wheels(
     offline: bool = False,
     emit: Emit = silent,
     step: str = "fetch",
+    mirrors: Mirrors = NO_MIRRORS,
 ) -> dict[str, Path]:
     """Return where each locked wheel lies, by its sha256; what is missing is downloaded and verified.
 
@@ -47,6 +50,7 @@ def fetch_wheels(
         offline: no network.
         emit: hears of progress, and a warning about each kept wheel that was damaged since.
         step: whose progress it is.
+        mirrors: other places; a folder of wheels is asked beside the user's indexes.
 
     Raises:
         OfflineError: some are not there; lists them.
@@ -83,7 +87,7 @@ def fetch_wheels(
         for batch in _batches(missing):
             emit(Progress(step, f"pip downloads {len(batch)} wheels, {_gib(batch):.2f} GiB"))
             with tempfile.TemporaryDirectory(prefix=_TEMPORARY, dir=home.downloads) as temporary:
-                _download(batch, Path(temporary), emit=emit, step=step)
+                _download(batch, Path(temporary), emit=emit, step=step, mirrors=mirrors)
                 found |= _take(batch, Path(temporary) / "got", home)
     return {sha256: found[sha256] for sha256 in wanted}
 
@@ -117,7 +121,7 @@ def _batches(files: Iterable[LockedFile]) -> list[list[LockedFile]]:
     return [list(batch.values()) for batch in batches]
 
 
-def _download(batch: Sequence[LockedFile], folder: Path, *, emit: Emit, step: str) -> None:
+def _download(batch: Sequence[LockedFile], folder: Path, *, emit: Emit, step: str, mirrors: Mirrors) -> None:
     """Let pip download a batch into `folder/got`."""
     requirements = folder / "requirements.txt"
     requirements.write_text(
@@ -134,7 +138,7 @@ def _download(batch: Sequence[LockedFile], folder: Path, *, emit: Emit, step: st
 
     finished = run_child(
         [*PIP, "download", *_OPTIONS, "-r", str(requirements), "-d", str(folder / "got")],
-        env=_environment(folder / "tmp"),
+        env=_environment(folder / "tmp") | _elsewhere(mirrors),
         on_line=heard,
     )
     if finished.returncode != 0:
@@ -151,6 +155,19 @@ def _environment(temporary: Path) -> dict[str, str]:
         "PIP_REQUIRE_VIRTUALENV": "0",
         "TMPDIR": str(temporary),
     }
+
+
+def _elsewhere(mirrors: Mirrors) -> dict[str, str]:
+    """Return what tells pip of the mirrors; nothing without any, since pip's own configuration holds."""
+    if not mirrors.all:
+        return {}
+    config = mirrors.index(index_config())
+    told = {
+        "PIP_INDEX_URL": config.index_urls[:1],
+        "PIP_EXTRA_INDEX_URL": config.index_urls[1:],
+        "PIP_FIND_LINKS": config.find_links,
+    }
+    return {name: " ".join(places) for name, places in told.items() if places}
 
 
 def _take(batch: Sequence[LockedFile], folder: Path, home: Home) -> dict[str, Path]:

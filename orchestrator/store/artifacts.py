@@ -24,7 +24,7 @@ from orchestrator.store.quarantine import quarantine
 from orchestrator.store.stamps import mark_used
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
     from contextlib import AbstractContextManager
     from pathlib import Path
 
@@ -62,10 +62,12 @@ class Store:
         self.home = home
         self._emit = emit
 
-    def lock(self, key: str, what: str | None = None) -> AbstractContextManager[bool]:
+    def lock(
+        self, key: str, what: str | None = None, *, check: Callable[[], None] = lambda: None
+    ) -> AbstractContextManager[bool]:
         """Hold the right to build `key`; see `locks.key_lock`. Ask `get` again inside."""
         manifests.check_key(key)
-        return locks.key_lock(self.home, key, what=what, emit=self._emit)
+        return locks.key_lock(self.home, key, what=what, emit=self._emit, check=check)
 
     # --- reading -----------------------------------------------------------------------------------
 

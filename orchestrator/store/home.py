@@ -25,8 +25,19 @@ Signature: 8a477f597d28d172789f06886806bc55
 _TAG_NAME: Final = "CACHEDIR.TAG"
 _SIGNATURE: Final = _TAG[: _TAG.index("\n")]
 _FOLDERS: Final = (
-    *("artifacts", "ccache", "downloads", "git", "layers", "locks", "logs", "quarantine", "rejected"),
-    *("trash", "units", "wheels", "work"),
+    *(
+        "artifacts",
+        "audits",
+        "ccache",
+        "downloads",
+        "git",
+        "layers",
+        "locks",
+        "logs",
+        "quarantine",
+        "rejected",
+    ),
+    *("resolved", "trash", "units", "wheels", "work"),
 )
 _OURS: Final = frozenset({*_FOLDERS, "facts.json", _TAG_NAME})
 """All names that this program gives in the root, beside temporaries."""
@@ -167,6 +178,11 @@ class Home:
         return self.root / "rejected"
 
     @property
+    def audits(self) -> Path:
+        """What audits said of published wheels: `audits/<audit key>.json`."""
+        return self.root / "audits"
+
+    @property
     def quarantine(self) -> Path:
         """Bytes that did not match their manifest."""
         return self.root / "quarantine"
@@ -177,8 +193,13 @@ class Home:
         return self.root / "locks"
 
     @property
+    def resolved(self) -> Path:
+        """Locks in which commits are filled in that the shipped ones leave open: `resolved/<lock file>`."""
+        return self.root / "resolved"
+
+    @property
     def work(self) -> Path:
-        """Build trees of running or failed steps."""
+        """Build trees of steps that run, or did not end well: `work/<start of the build key>/<step>`."""
         return self.root / "work"
 
     @property

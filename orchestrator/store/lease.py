@@ -11,6 +11,7 @@ import fcntl
 import os
 import secrets
 import stat
+import threading
 import time
 from contextlib import suppress
 from typing import IO, TYPE_CHECKING, Literal, Self
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 
     from orchestrator.store.home import Home
 
-Kind = Literal["artifacts", "layers", "wheels", "downloads", "work", "logs"]
+Kind = Literal["artifacts", "layers", "wheels", "downloads", "git", "work", "logs"]
 """What can be leased; `artifacts` means a key, served or rejected."""
 
 
@@ -53,6 +54,7 @@ class Lease:
         self.home = home
         self.run = run or new_run()
         self._names: set[str] = set()
+        self._lock = threading.Lock()
         path = leases_folder(home) / self.run
         with guard(home), disk_errors(path):
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -74,19 +76,22 @@ class Lease:
     def use(self, kind: Kind, names: Iterable[str]) -> None:
         """Keep these from gc until the lease ends; one call for many is cheaper. Then look for them.
 
+        Any thread may call it.
+
         Raises:
             StoreError: the lease has ended, or its file cannot be written.
             NoSpaceError: the disk is full.
         """
-        fresh = sorted({f"{kind}/{name}" for name in names} - self._names)
-        if not fresh:
-            return
-        if self._stream is None:
-            raise StoreError("the lease has ended", where=str(self._path), hint="take a new one")
-        with guard(self.home), disk_errors(self._path):
-            self._stream.write("".join(f"{name}\n" for name in fresh).encode())
-            self._stream.flush()
-        self._names.update(fresh)
+        with self._lock:
+            fresh = sorted({f"{kind}/{name}" for name in names} - self._names)
+            if not fresh:
+                return
+            if self._stream is None:
+                raise StoreError("the lease has ended", where=str(self._path), hint="take a new one")
+            with guard(self.home), disk_errors(self._path):
+                self._stream.write("".join(f"{name}\n" for name in fresh).encode())
+                self._stream.flush()
+            self._names.update(fresh)
 
     def release(self) -> None:
         """End the lease; a second time does nothing."""

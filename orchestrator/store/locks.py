@@ -12,10 +12,16 @@ from orchestrator.report.events import Note, silent
 from orchestrator.store.atomic import disk_errors
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
+
+    from filelock import BaseFileLock
 
     from orchestrator.report.events import Emit
     from orchestrator.store.home import Home
+
+
+_CHECK_S = 0.5
+"""How often one who waits looks whether he still wants to."""
 
 
 @contextmanager
@@ -41,7 +47,14 @@ def guard(home: Home) -> Iterator[None]:
 
 
 @contextmanager
-def key_lock(home: Home, key: str, *, what: str | None = None, emit: Emit = silent) -> Iterator[bool]:
+def key_lock(
+    home: Home,
+    key: str,
+    *,
+    what: str | None = None,
+    emit: Emit = silent,
+    check: Callable[[], None] = lambda: None,
+) -> Iterator[bool]:
     """Hold the right to build `key`; who has to wait is told so, and should look into the store again.
 
     Args:
@@ -49,6 +62,7 @@ def key_lock(home: Home, key: str, *, what: str | None = None, emit: Emit = sile
         key: a build key, or another name fit for a file.
         what: how a person calls it; the start of the key by default.
         emit: hears a note when another run holds the lock.
+        check: called now and then while it waits; what it raises ends the wait.
 
     Yields:
         Whether it had to wait: then the other run may have made what this one wants.
@@ -68,8 +82,20 @@ def key_lock(home: Home, key: str, *, what: str | None = None, emit: Emit = sile
         except Timeout:
             waited = True
             emit(Note("info", f"another run is building {what or key[:12]}, waiting"))
-            lock.acquire(timeout=-1)
+            _wait(lock, check)
     try:
         yield waited
     finally:
         lock.release()
+
+
+def _wait(lock: BaseFileLock, check: Callable[[], None]) -> None:
+    from filelock import Timeout
+
+    while True:
+        check()
+        try:
+            lock.acquire(timeout=_CHECK_S)
+        except Timeout:
+            continue
+        return

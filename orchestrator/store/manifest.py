@@ -49,6 +49,8 @@ class Cost(msgspec.Struct, frozen=True, kw_only=True):
     wall_s: float = 0.0
     cpu_s: float = 0.0
     peak_bytes: int = 0
+    disk_bytes: int = 0
+    """Its tree and wheels when it ended; 0: not measured."""
 
 
 class Manifest(msgspec.Struct, frozen=True, kw_only=True):

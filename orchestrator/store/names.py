@@ -15,6 +15,7 @@ PARTS: Final = ".parts"
 
 _PIP: Final = re.compile(r"\.pip-[a-z0-9_]{8}")
 _KEY: Final = re.compile(r"[0-9a-f]{64}")
+_TREE: Final = re.compile(r"[0-9a-f]{16}")
 _RUN: Final = re.compile(r"\d{8}-\d{6}-\d+-[0-9a-f]{4}", re.ASCII)
 _QUARANTINED: Final = re.compile(
     r"\d{8}T\d{6}Z\.(artifacts|rejected|downloads|git)\.[^/]{1,100}\.[0-9a-f]{6}(\.why)?",
@@ -30,6 +31,16 @@ def is_pip_temporary(name: str) -> bool:
 def is_key(name: str) -> bool:
     """Tell whether this is a build key or a sha256, as artifacts, layers, wheels and downloads are named."""
     return _KEY.fullmatch(name) is not None
+
+
+def is_tree(name: str) -> bool:
+    """Tell whether this is the start of a build key, as build trees in `work` are named."""
+    return _TREE.fullmatch(name) is not None
+
+
+def is_mirror(name: str) -> bool:
+    """Tell whether this names a bare mirror of a repository, by the sha256 of its address."""
+    return _KEY.fullmatch(name.removesuffix(".git")) is not None and name.endswith(".git")
 
 
 def is_run(name: str) -> bool:

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from orchestrator.store.home import Home
     from orchestrator.store.lease import Leased
 
+TREE_S = 3 * 24 * 3600
+"""Build trees that a build can go on in stay for so long: they are large."""
 KEPT_S = 30 * 24 * 3600
 """Logs and quarantined bytes stay for 30 days, seconds."""
 GRACE_S = 60
@@ -79,8 +81,13 @@ def candidates(home: Home, leased: Leased, *, unused_for: timedelta, now: float)
     """Yield what may go. Unpacked wheels come last: whether a layer holds them is for the caller to see."""
     limit = unused_for.total_seconds()
     yield from _leftovers(home, leased, now)
+    for path in _list(home.work, names.is_tree):
+        kept = min(limit, TREE_S)
+        if not leased.covers("work", path.name) and idle_s(path, now) >= kept:
+            why = f"a build tree that nobody went on in for {days(idle_s(path, now))}"
+            yield Candidate("work", path.name, path, why, kept)
     for kind, folder in _kept_while_used(home):
-        for path in _keyed(folder):
+        for path in _mirrors(folder) if kind == "git" else _keyed(folder):
             if not leased.covers(kind, path.name) and idle_s(path, now) >= limit:
                 yield Candidate(kind, path.name, path, f"not used for {days(idle_s(path, now))}", limit)
 
@@ -112,6 +119,7 @@ def _kept_while_used(home: Home) -> tuple[tuple[str, Path], ...]:
         ("artifacts", home.artifacts),
         ("rejected", home.rejected),
         ("downloads", home.downloads),
+        ("git", home.git),
         ("layers", home.layers),
         ("wheels", home.wheels),
     )
@@ -173,6 +181,11 @@ def _newest(path: Path) -> float:
 def _keyed(folder: Path) -> list[Path]:
     """Return the folders in `folder` that a key or a sha256 names."""
     return [path for path in _list(folder, names.is_key) if atomic.is_folder(path)]
+
+
+def _mirrors(folder: Path) -> list[Path]:
+    """Return the mirrors of repositories; a folder of git's own making has no other name here."""
+    return [path for path in _list(folder, names.is_mirror) if atomic.is_folder(path)]
 
 
 def _list(folder: Path, ours: Callable[[str], bool]) -> list[Path]:

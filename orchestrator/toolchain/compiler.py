@@ -31,6 +31,10 @@ _UNIT = (
     "#include <cstddef>\n#include <string>\nint main() { return static_cast<int>(std::string().size()); }\n"
 )
 
+# gcc: name, (packager's words), number, maybe a date. clang: maybe a packager, "clang version", number.
+_GCC = re.compile(r".*\) (\d+(?:\.\d+)*)", re.ASCII)
+_CLANG = re.compile(r"clang version (\d+(?:\.\d+)*)", re.ASCII)
+
 
 @dataclass(frozen=True, slots=True)
 class Compiler:
@@ -44,6 +48,17 @@ class Compiler:
     """Such as `aarch64-linux-gnu`."""
     identity: str
     """`gcc-` or so, and a sha256 over versions, targets and the bytes of drivers and compilers proper."""
+
+    @property
+    def kind(self) -> str:
+        """`gcc` or `clang`."""
+        return _family(self.version)
+
+    @property
+    def release(self) -> str | None:
+        """Its version number, such as `13.3.0`; None when the first line of `--version` tells none."""
+        found = (_CLANG if self.kind == "clang" else _GCC).search(self.version)
+        return found[1] if found else None
 
 
 def host_compiler(facts: Facts, *, environ: Mapping[str, str] | None = None) -> Compiler:

@@ -211,3 +211,30 @@ def test_what_could_not_be_read_fails_even_where_host_is_expected() -> None:
     broken = scanned(container(entry(2, 121))[:-4], "a.fatbin")
     for policy in (None, [Expectation("a.fatbin", "host")], [Expectation("a.fatbin", "not-applicable")]):
         assert judged([broken], policy).failed
+
+
+def test_what_may_be_missing_is_no_fault_and_what_must_be_there_is() -> None:
+    needed, optional = (Expectation("pkg/gone*.so", "native", required=yes) for yes in (True, False))
+    rest = Expectation("pkg/native.so", "native")
+    assert ("", "missing-module") in told(judged([NATIVE], [needed, rest]))
+    assert told(judged([NATIVE], [optional, rest])) == []
+    assert told(judged([], [optional], files=["pkg/__init__.py"])) == []
+
+
+def test_files_that_no_pattern_of_the_allowed_ones_fits() -> None:
+    files = ["pkg/native.so", "pkg/cute/a.py", "pkg-1.dist-info/RECORD", "pkg/", "top.py"]
+    files += ["pkg-1.data/purelib/pkg/moved.py", "pkg-1.data/scripts/run"]
+
+    def report(*only: str) -> DeviceReport:
+        question = Question(devices=(SPARK,), policy=(Expectation("pkg/*.so", "native"),), only=only)
+        return judge_spec("x.whl", [NATIVE], question, files=files).devices[0]
+
+    assert told(report("pkg/**", "*.py", "pkg-1.data/scripts/*")) == []
+    (finding,) = report("pkg/*.so", "top.py").findings
+    assert (finding.level, finding.code) == ("error", "unlisted-file")
+    assert finding.text == (
+        "3 files fit no pattern of the files that it may hold: "
+        "pkg/cute/a.py, pkg-1.data/purelib/pkg/moved.py, pkg-1.data/scripts/run"
+    )
+    (finding,) = report("pkg/**", "*.py").findings
+    assert finding.text.startswith("1 file fits no pattern")

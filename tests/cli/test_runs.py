@@ -89,7 +89,7 @@ def test_a_deadline_stops_in_time_and_the_next_run_goes_on(tiny: TinyProject) ->
     assert code == 6, err
     assert "the deadline is reached" in err
     assert "goes on" in err
-    assert out == ""
+    assert "stopped" in out
     assert not survivors(str(tiny.home))
     tiny.env = {}
     tiny.write()
@@ -117,6 +117,8 @@ def kill_at_random(tiny: TinyProject, times: int, *, seed: int) -> None:
     report = tiny.build()
     assert report["rows"][0]["coverage"] == "sm_121a 3/3"
     assert tiny.wheel.read_bytes() == good, "the variable of the last turn does not reach the wheel"
+    for tree in tiny.home.glob("work/*"):
+        os.utime(tree, (0, 0))
     tiny.run("store", "gc", arch="")
     assert not list(tiny.home.glob("work/*")), "gc takes the trees of killed runs"
     assert tiny.build()["worked"] is False

@@ -112,6 +112,23 @@ def test_a_crash_is_tried_once_more(tmp_path: Path, number: int) -> None:
     assert "crashed" in shop.warnings[0]
 
 
+@pytest.mark.parametrize(
+    ("said", "warned"),
+    [
+        ("gcc: fatal error: Killed signal terminated program cc1plus", "killed"),
+        ("a.c:1:2: internal compiler error: Segmentation fault", "crashed"),
+    ],
+)
+def test_a_part_of_a_compiler_that_died_is_known_by_what_gcc_says(
+    tmp_path: Path, said: str, warned: str
+) -> None:
+    with Workshop(tmp_path) as shop:
+        one = shop.compile("a.c", f"if first(): print({said!r}, file=sys.stderr); sys.exit(1)")
+        _, err = one.communicate(timeout=60)
+        assert (one.returncode, err) == (0, f"{said}\n"), "it is handed on"
+    assert warned in shop.warnings[0]
+
+
 @pytest.mark.parametrize("code", [1, 2, 127, 255])
 def test_any_other_failure_is_not_tried_again(tmp_path: Path, code: int) -> None:
     with Workshop(tmp_path) as shop:

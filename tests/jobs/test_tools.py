@@ -12,6 +12,7 @@ from faketools import script
 from workshop import Workshop, finish
 
 from orchestrator.jobs.compilercache import settings
+from orchestrator.jobs.tools import shadow
 
 
 def real(*names: str) -> dict[str, Path]:
@@ -125,6 +126,25 @@ def test_variables_name_what_is_there(tmp_path: Path) -> None:
         assert shop.env["FLASHINFER_NVCC_LAUNCHER"] == f"{shop.tools}/sparkbuild-launcher"
         assert shop.env["CC"] == f"{shop.tools}/cc"
         assert "CXX" not in shop.env
+
+
+def test_a_build_that_calls_nvcc_by_cuda_home_comes_to_us_too(tmp_path: Path) -> None:
+    toolkit = tmp_path / "toolkit"
+    (toolkit / "include").mkdir(parents=True)
+    (toolkit / "include/cuda.h").write_text("")
+    (toolkit / "bin").mkdir()
+    nvcc = script(toolkit / "bin/nvcc", "echo compiled")
+    script(toolkit / "bin/ptxas", "echo assembled")
+    with Workshop(tmp_path / "w", compilers={"nvcc": nvcc}) as shop:
+        home = shadow(shop.tools, toolkit)
+        assert (home / "include/cuda.h").is_file()
+        assert subprocess.run([home / "bin/ptxas"], capture_output=True, check=True).stdout == b"assembled\n"
+        shop.write("a.cu")
+        done = shop.run(str(home / "bin/nvcc"), "-c", "a.cu", "-o", "a.o")
+        assert done.stdout == "compiled\n"
+        done = shop.run("sparkbuild-launcher", str(home / "bin/nvcc"), "-c", "a.cu", "-o", "b.o")
+        assert done.stdout == "compiled\n"
+        assert [record.unit.compiler for record in shop.records] == [str(nvcc)] * 2
 
 
 def test_flashinfers_launcher(tmp_path: Path) -> None:

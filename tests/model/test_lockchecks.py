@@ -6,11 +6,20 @@ import json
 import time
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 import pytest
 
 from orchestrator.errors import LockError
 from orchestrator.model.catalog import Catalog, find_places
-from orchestrator.model.lock import Lock, LockedComponent, LockedFile, LockedSource, lock_bytes
+from orchestrator.model.lock import (
+    Lock,
+    LockedComponent,
+    LockedFile,
+    LockedSource,
+    lock_bytes,
+    unresolved_sources,
+    with_commits,
+)
 from orchestrator.model.lockchecks import is_sha256, lock_problems
 from orchestrator.model.reader import load_lock
 
@@ -209,6 +218,40 @@ def test_commits(tmp_path: Path, commit: str) -> None:
     message = refusal(tmp_path, tree).message
     assert "components.vec.sources.other.commit: found " in message
     assert "components.vec.sources.other.submodules.third_party/x: found " in message
+
+
+@pytest.mark.parametrize(
+    ("source", "words"),
+    [
+        ({"commit": "unresolved"}, "commit: found 'unresolved', expected a commit id, or a `tag` beside it"),
+        ({"commit": "unresolved", "tag": "-x"}, "tag: found '-x', expected the name of a tag"),
+        ({"commit": "unresolved", "tag": "a b"}, "tag: found 'a b'"),
+        ({"commit": "2" * 40, "tag": "v1\n"}, "tag: found "),
+        ({"commit": "unresolved v1", "tag": "v1"}, "commit: found 'unresolved v1'"),
+    ],
+)
+def test_open_commits(tmp_path: Path, source: dict[str, str], words: str) -> None:
+    tree = plain()
+    tree["components"]["vec"]["sources"]["other"] = source
+    assert f"components.vec.sources.other.{words}" in refusal(tmp_path, tree).message
+
+
+def test_an_open_commit_is_read_from_a_lock_that_has_seen_its_tag(tmp_path: Path) -> None:
+    def lock(**sources: LockedSource) -> Lock:
+        vec = msgspec.structs.replace(good().components["vec"], sources=sources)
+        return msgspec.structs.replace(good(), components={**good().components, "vec": vec})
+
+    open_ = LockedSource(commit="unresolved", tag="v1")
+    read = LockedSource(commit="2" * 40, tag="v1", submodules={})
+    path = tmp_path / "small.lock"
+    path.write_bytes(lock_bytes(lock(main=open_, other=read)))
+    shipped = load_lock(path)
+    assert unresolved_sources(shipped) == (("vec", "main", "v1"),)
+    assert with_commits(shipped, lock(main=read)) == lock(main=read, other=read)
+    for other in (open_, LockedSource(commit="2" * 40, tag="v2"), LockedSource(commit="2" * 40)):
+        assert with_commits(shipped, lock(main=other)) == shipped
+    assert with_commits(shipped, lock()) == shipped
+    assert with_commits(shipped, msgspec.structs.replace(good(), components={})) == shipped
 
 
 @pytest.mark.parametrize(

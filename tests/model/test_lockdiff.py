@@ -58,6 +58,16 @@ def test_versions_commits_and_what_is_gone() -> None:
     assert str(lock_changes(LOCK, new)[2]) == "vec: sympy (to build) 1 -> (none)"
 
 
+def test_the_runtime_closure_and_tags() -> None:
+    """What a component's own part tells already is not told twice."""
+    before = msgspec.structs.replace(LOCK, run=(file("sympy", "1"), file("numba", "1")))
+    after = msgspec.structs.replace(LOCK, run=(file("sympy", "1"), file("numba", "2")))
+    assert lock_changes(before, after) == (LockChange("runtime", "numba", "1", "2"),)
+    open_ = with_vec(sources={"main": LockedSource(commit="unresolved", tag="v1")}, requires=())
+    read = with_vec(sources={"main": LockedSource(commit="4" * 40, tag="v1")}, requires=())
+    assert lock_changes(open_, read) == (LockChange("vec", "source main", "unresolved", "4" * 40),)
+
+
 def test_other_bytes_of_one_version_are_seen() -> None:
     (change,) = lock_changes(
         LOCK, msgspec.structs.replace(LOCK, toolkit=(file("nvcc", "13.0", sha256="b" * 64),))

@@ -7,9 +7,19 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import pytest
 
-from orchestrator.model.lockinputs import lock_inputs, locked_sources
+from orchestrator.model.lockinputs import built_upon, lock_inputs, locked_sources
 from orchestrator.model.platform import Target
-from orchestrator.model.recipe import ArchUse, Build, ModulePolicy, PatchRef, Recipe, Source, Variant, When
+from orchestrator.model.recipe import (
+    ArchUse,
+    Build,
+    ModulePolicy,
+    Needs,
+    PatchRef,
+    Recipe,
+    Source,
+    Variant,
+    When,
+)
 from orchestrator.model.stack import Component, Stack, Toolkit
 
 if TYPE_CHECKING:
@@ -70,6 +80,9 @@ STALE: dict[str, Callable[[], str]] = {
     "another prebuilt version": of_component("pytorch", version="2.14.0"),
     "built instead": of_component("pytorch", prebuilt=False),
     "another commit": of_component("vec", commits={"cutlass": "2" * 40}),
+    "a tag instead of a commit": of_component("vec", commits={"cutlass": "unresolved v1"}),
+    "published too": of_component("vec", commits={"cutlass": "1" * 40}, published=True),
+    "a constraint": of_stack(constraints=("setuptools<81",)),
     "a component less": of_stack(components={"pytorch": STACK.components["pytorch"]}),
     "other toolkit wheels": of_stack(toolkit=Toolkit(version="==13.0.*", packages=("cuda-toolkit==13.0.3",))),
     "no toolkit": of_stack(toolkit=None),
@@ -91,6 +104,8 @@ FRESH: dict[str, Callable[[], str]] = {
     "a summary": of_vec(summary="other"),
     "a homepage": of_vec(homepage="https://example.org"),
     "a policy": of_vec(modules=(ModulePolicy(match="*.so", expect="native"),)),
+    "what is needed to run": of_vec(needs=Needs(run=("pytorch",))),
+    "a prebuilt that is built upon": of_vec(needs=Needs(build=("pytorch",))),
     "a patch": of_vec(patches=(PatchRef(name="0001-a"),)),
     "an arch": of_vec(applies=("9.0a",), arch=ArchUse(env={"X": "nvcc"})),
     "an environment": of_build(env={"FORCE": "1"}),
@@ -123,3 +138,13 @@ def test_sources_follow_version_and_platform_but_not_the_arch() -> None:
     assert list(locked_sources(VEC, version="1.0", platform="linux-x86_64")) == ["main"]
     by_arch = msgspec.structs.replace(VEC, sources={"main": Source(sdist="v", when=When(arch=("9.0a",)))})
     assert list(locked_sources(by_arch, version="1.0", platform="linux-x86_64")) == ["main"]
+
+
+def test_built_upon_makes_a_difference_where_it_is_built() -> None:
+    stack = msgspec.structs.replace(
+        STACK, components={**STACK.components, "pytorch": Component(version="2.14.1")}
+    )
+    upon = msgspec.structs.replace(VEC, needs=Needs(build=("pytorch",)))
+    assert digest(stack, vec=upon) != digest(stack)
+    assert built_upon(stack, {"vec": upon, "pytorch": TORCH}) == ("pytorch",)
+    assert built_upon(stack, {"vec": VEC, "pytorch": TORCH}) == ()

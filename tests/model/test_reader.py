@@ -9,7 +9,7 @@ import pytest
 from orchestrator.errors import LockError, RecipeError
 from orchestrator.model.lock import Lock, LockedComponent, LockedFile, LockedSource, lock_bytes
 from orchestrator.model.reader import load_lock, load_recipe, load_stack
-from orchestrator.model.recipe import KernelException, PatchRef, Recipe, UnitException, When
+from orchestrator.model.recipe import BuildEstimate, KernelException, PatchRef, Recipe, UnitException, When
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -110,6 +110,21 @@ def test_sizes(tmp_path: Path, written: str, size: int) -> None:
 
 
 @pytest.mark.parametrize(
+    ("written", "estimate"),
+    [
+        ("{cpu: 5h30m, disk: 12 GiB}", BuildEstimate(cpu=19800.0, disk=12 << 30)),
+        ("{cpu: 90m}", BuildEstimate(cpu=5400.0)),
+        ("{disk: 4096}", BuildEstimate(disk=4096)),
+        ("{}", BuildEstimate()),
+    ],
+)
+def test_estimates(tmp_path: Path, written: str, estimate: BuildEstimate) -> None:
+    found = recipe(tmp_path, GOOD.replace("4 GiB", f"4 GiB\n  estimate: {written}"))
+    assert found.build is not None
+    assert found.build.estimate == estimate
+
+
+@pytest.mark.parametrize(
     ("old", "new", "place", "words"),
     [
         (
@@ -161,6 +176,17 @@ def test_sizes(tmp_path: Path, written: str, size: int) -> None:
         ('    - ["{python}", setup.py, -o, "{out}"]', "    - []", "19:7", ["an empty list"]),
         ("4 GiB", "4 GB", "20:20", ["build.memory_per_unit: found '4 GB', expected a size"]),
         ("4 GiB", "0", "20:20", ["a size"]),
+        (
+            "4 GiB",
+            "1\n  estimate: {cpu: 9}",
+            "21:19",
+            ["build.estimate.cpu: found '9', expected a time such"],
+        ),
+        ("4 GiB", "1\n  estimate: {cpu: 0h}", "21:19", ["found '0h', expected a time"]),
+        ("4 GiB", "1\n  estimate: {cpu: [9h]}", "21:19", ["found a list, expected a time"]),
+        ("4 GiB", "1\n  estimate: {disk: 12}\n  estimat: 1", "22:3", ["did you mean estimate?"]),
+        ("4 GiB", "1\n  estimate: {disk: 12 GB}", "21:20", ["build.estimate.disk", "a size"]),
+        ("4 GiB", "1\n  estimate: {time: 9h}", "21:14", ["build.estimate.time", "one of cpu, disk"]),
         ("  elsewhere:", "  elsewere:", "24:3", ["build.elsewere", "did you mean elsewhere?"]),
         ("{source: ", "{sources: ", "25:8", ["build.elsewhere[0].sources", "did you mean source?"]),
         (", reason: always compiled", "", "25:7", ["build.elsewhere[0].reason: found no such field"]),
@@ -221,12 +247,6 @@ def test_a_build_needs_a_main_source_and_patches_need_a_build(tmp_path: Path) ->
         recipe(tmp_path, head + "build: {}\n")
     with pytest.raises(RecipeError, match="without `build`"):
         recipe(tmp_path, head + "sources: {main: {sdist: vec}}\n")
-
-
-def test_braces_of_others_are_left_alone(tmp_path: Path) -> None:
-    found = recipe(tmp_path, GOOD.replace("setup.py,", 'setup.py, "${HOME}", "-D{}", "{\\"a\\": 1}",'))
-    assert found.build is not None
-    assert found.build.commands[0][2:5] == ("${HOME}", "-D{}", '{"a": 1}')
 
 
 def test_all_mistakes_of_a_file_are_told_at_once_in_its_order(tmp_path: Path) -> None:

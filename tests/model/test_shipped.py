@@ -49,6 +49,12 @@ def wrong_recipes() -> Iterator[dict[str, Any]]:
     yield {"schema": "sparkbuild.recipe/1", "name": "vec"}
     yield {**good, "patches": [["a"]]}
     yield {**good, "build": {"memory_per_unit": "4 GB"}}
+    jsonschema.validate(
+        {**good, "build": {"estimate": {"cpu": "5h30m", "disk": "1 GiB"}}}, schema("recipe-1.json")
+    )
+    yield {**good, "build": {"estimate": {"cpu": "5 hours"}}}
+    yield {**good, "build": {"estimate": {"cpu": ""}}}
+    yield {**good, "build": {"estimate": {"disk": "1 GB"}}}
     yield {**good, "modules": [{"match": "*.so", "expect": "fast"}]}
     unit = {"source": "marlin/*.cu", "reason": "always compiled"}
     jsonschema.validate({**good, "build": {"elsewhere": [unit]}}, schema("recipe-1.json"))

@@ -52,6 +52,18 @@ def test_any_arch_for_a_lock_and_none_for_a_host_build() -> None:
     assert not holds(condition, version="1", arches=(), platform=X86)
 
 
+def test_the_kind_of_the_main_source() -> None:
+    condition = When(source="git")
+    assert holds(condition, version="1", arches=(), platform=X86, source="git")
+    assert not holds(condition, version="1", arches=(), platform=X86, source="sdist")
+    assert holds(condition, version="1", arches=(), platform=X86)
+    build = Build(variants=(Variant(when=condition, requires=("cmake",), env={"FROM": "git"}),))
+    for source, found in ((Source(git="https://a/b"), {"FROM": "git"}), (Source(sdist="b"), {})):
+        recipe = made(sources={"main": source}, build=build)
+        assert resolved(recipe, version="1", arches=(), platform=X86).build.env == found
+        assert requirements(recipe, version="1", platform=X86) == (("cmake",) if found else ())
+
+
 def test_prereleases_and_local_versions_count() -> None:
     assert holds(When(version=">=0.33.dev0"), version="0.33.0rc1", arches=(), platform=X86)
     assert holds(When(version="==0.33.0"), version="0.33.0+cu130", arches=(), platform=X86)

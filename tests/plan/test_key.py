@@ -9,19 +9,25 @@ import msgspec
 import pytest
 from samples import KERNELS, LOCK, MACHINE, STACK, locked_file, plan_inputs, sha, with_locked, with_recipe
 
+from orchestrator.audit.report import AUDIT_NUMBER
 from orchestrator.model.arch import parse_request
 from orchestrator.model.lock import LockedSource
 from orchestrator.model.recipe import (
+    ArchLimit,
     ArchUse,
+    BuildEstimate,
+    Files,
     KernelException,
     ModulePolicy,
     PatchRef,
+    Probe,
+    Repair,
     Source,
     UnitException,
     Variant,
     When,
 )
-from orchestrator.plan.key import audit_key, build_key, changed
+from orchestrator.plan.key import audit_key, build_key, changed, digest
 from orchestrator.plan.planner import PlanInputs, keyed_steps
 
 if TYPE_CHECKING:
@@ -88,6 +94,8 @@ MOVES: dict[str, tuple[PlanInputs, str]] = {
     "backend": (build(backend="commands", commands=(("make",),)), "backend"),
     "directory": (build(directory="python"), "directory"),
     "outputs": (build(outputs=("kernels*.whl",)), "outputs"),
+    "links": (build(links={"lib/libx.so": "{requires}/x/libx.so.1"}), "link lib/libx.so"),
+    "repair": (build(repair=Repair(requires=("six",))), "repair"),
     "build requirement": (with_locked("kernels", requires=(locked_file("ninja", "2.0"),)), "requires ninja"),
     "its bytes": (
         with_locked("kernels", requires=(locked_file("ninja", content="other"),)),
@@ -127,6 +135,17 @@ STAYS: dict[str, PlanInputs] = {
     "homepage": recipe(homepage="https://example.test"),
     "policy": recipe(modules=(ModulePolicy(match="*.so", expect="host"),)),
     "memory": build(memory_per_unit=2**33),
+    "estimate": build(estimate=BuildEstimate(cpu=3600.0, disk=2**30)),
+    "compiler that it wants": build(compiler={"gcc": ">=13"}),
+    "limits": recipe(
+        arch=ArchUse(
+            env=KERNELS.arch.env,
+            limits=(ArchLimit(major=12, at_most=1, reason="r", instead="12.1a"),),
+        )
+    ),
+    "probe": recipe(probe=Probe(unit="a.cu")),
+    "files": recipe(files=Files(only=("kernels/**",))),
+    "published wheel in the lock": with_locked("kernels", prebuilt=locked_file("kernels", content="p")),
     "run needs": recipe(needs=msgspec.structs.replace(KERNELS.needs, run=())),
     "variant that does not hold": build(variants=(Variant(when=When(version=">=9"), env={"EXTRA": "1"}),)),
     "patch that does not hold": recipe(
@@ -187,6 +206,27 @@ def test_audit_key_follows_policy_wheel_device_and_arch_but_not_reasons() -> Non
         audit_key(["w"], policy, ["12.1"], "12.0f"),
     ]
     assert len({base, *others}) == 5
+
+
+def test_audit_key_follows_what_may_be_missing_and_which_files_there_may_be() -> None:
+    policy = ModulePolicy(match="*.so", expect="native")
+    optional = msgspec.structs.replace(policy, required=False)
+    keys = [
+        audit_key(["w"], [policy], ["12.1"], "12.1a"),
+        audit_key(["w"], [optional], ["12.1"], "12.1a"),
+        audit_key(["w"], [policy], ["12.1"], "12.1a", only=("a/**",)),
+        audit_key(["w"], [policy], ["12.1"], "12.1a", only=("a/**", "b/**")),
+    ]
+    assert len(set(keys)) == 4
+    assert audit_key(["w"], [policy], ["12.1"], "12.1a", only=("b/**", "a/**")) == keys[3]
+
+
+def test_the_golden_audit_key() -> None:
+    """What a recipe does not say leaves the key of an audit as it was."""
+    policy = ModulePolicy(match="*.so", expect="native")
+    assert audit_key(["w"], [policy], ["12.1"], "12.1a") == digest(
+        [AUDIT_NUMBER, ["w"], [["*.so", "native", []]], ["12.1"], "12.1a"]
+    )
 
 
 def test_audit_key_follows_exceptions_but_not_their_reasons() -> None:

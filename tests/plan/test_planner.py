@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import msgspec
 import pytest
-from samples import KERNELS, LOCK, plan_inputs, with_recipe
+from samples import KERNELS, LOCK, STACK, locked_file, plan_inputs, with_locked, with_recipe
 
 from orchestrator.errors import ArchError, NotApplicableError, RecipeError, UnknownNameError
 from orchestrator.model.arch import parse_request
-from orchestrator.model.recipe import ArchUse
+from orchestrator.model.lock import LockedSource
+from orchestrator.model.recipe import ArchUse, Needs
+from orchestrator.model.stack import with_prebuilt
+from orchestrator.plan.estimate import UnitCosts
 from orchestrator.plan.planner import Past, PlanInputs, decide, keyed_steps
 from orchestrator.plan.steps import Estimate, Plan
 
@@ -39,6 +44,24 @@ def test_an_unknown_name_is_answered_with_the_nearest() -> None:
     assert caught.value.hint == "did you mean kernels?"
 
 
+def test_an_unread_commit_leaves_the_step_and_what_builds_on_it_without_a_key() -> None:
+    """Nothing is guessed: what cannot be known has no key, and the reason names the command that reads it."""
+    open_ = {"main": LockedSource(commit="unresolved", tag="v1.0")}
+    kernels = msgspec.structs.replace(KERNELS, needs=Needs(build=("pytorch", "pure"), run=("pytorch",)))
+    inputs = dataclasses.replace(with_locked("pure", sources=open_), recipes=with_recipe(kernels).recipes)
+    steps = {step["name"]: step for step in planned(inputs).to_json()["steps"]}
+    assert {name: step["key"] for name, step in steps.items() if not step["key"]} == {
+        "pure": None,
+        "kernels": None,
+    }
+    assert "source main is unresolved: `sparkbuild lock --stack demo`" in steps["pure"]["why"]
+    assert "tag v1.0" in steps["pure"]["why"]
+    assert "builds on pure" in steps["kernels"]["why"]
+    assert "`sparkbuild lock --stack demo`" in steps["kernels"]["why"]
+    local = dataclasses.replace(inputs, local_sources={("pure", "main"): "0" * 64})
+    assert all(step["key"] for step in planned(local).to_json()["steps"]), "a folder in its place is known"
+
+
 def test_json_has_the_contract_s_fields() -> None:
     shown = planned(plan_inputs(), "kernels").to_json()
     assert (shown["schema"], shown["arch"], shown["stack"]) == ("sparkbuild.plan/1", "12.1a", "demo")
@@ -51,7 +74,7 @@ def test_json_has_the_contract_s_fields() -> None:
         "key": None,
         "why": "not built yet",
         "needs": ["pytorch"],
-        "estimate": {"cpu_s": None, "peak_bytes": None, "disk_bytes": None},
+        "estimate": {"cpu_s": None, "peak_bytes": 2 << 30, "disk_bytes": None, "units": None},
         "notes": [],
     }
     assert len(step["key"]) == 64
@@ -119,7 +142,7 @@ def test_actions_follow_the_store() -> None:
     inputs = plan_inputs()
     steps = {step.name: step for step in keyed_steps(inputs, ())}
     key, ingredients = steps["kernels"].key or "", dict(steps["kernels"].ingredients)
-    cost = Estimate(cpu_s=664.0, peak_bytes=3 * 2**30, disk_bytes=10)
+    cost = Estimate(cpu_s=664.0, peak_bytes=3 * 2**30, disk_bytes=10, basis="seen")
     reuse = planned(inputs, known={key: Past(ingredients, estimate=cost)}).step("kernels")
     assert (reuse.action, reuse.why) == ("reuse", "built before from the same ingredients")
     assert reuse.estimate == cost
@@ -133,6 +156,30 @@ def test_actions_follow_the_store() -> None:
     assert other.step("kernels").estimate == cost
     gone = planned(inputs, last={"kernels": Past(ingredients)}).step("kernels")
     assert gone.why == "the same ingredients as the last artifact, which is gone"
+
+
+def test_what_units_took_reaches_the_step_that_is_built() -> None:
+    inputs = plan_inputs()
+    costs = UnitCosts.of([(5, 10.0), (7, 30.0)], whole=True)
+    assert costs is not None
+    plan = decide(inputs, keyed_steps(inputs, ()), {}, {}, {"kernels": costs, "pytorch": costs})
+    assert plan.step("kernels").estimate.units == 2
+    assert plan.step("kernels").estimate.cpu_s == 40.0
+    assert plan.step("pytorch").estimate.units is None
+    assert plan.step("pure").estimate.cpu_s is None
+
+
+def test_a_stack_can_be_asked_to_take_a_component_as_published() -> None:
+    inputs = plan_inputs(stack=with_prebuilt(STACK, ("kernels",)))
+    with pytest.raises(RecipeError, match="no published wheel of kernels") as caught:
+        keyed_steps(inputs, ())
+    assert "`published: true` under components.kernels" in (caught.value.hint or "")
+    published = locked_file("kernels", content="published")
+    locked = with_locked("kernels", prebuilt=published).lock
+    steps = {step.name: step for step in keyed_steps(dataclasses.replace(inputs, lock=locked), ())}
+    assert (steps["kernels"].kind, steps["kernels"].key) == ("prebuilt", published.sha256)
+    built = {step.name: step for step in keyed_steps(plan_inputs(lock=locked), ())}
+    assert built["kernels"].locked.prebuilt is None, "a published wheel reaches no build"
 
 
 def test_many_changes_are_counted() -> None:

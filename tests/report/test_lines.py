@@ -1,17 +1,30 @@
-"""Events as lines: on a pipe each is one, on a terminal the passing one is replaced."""
+"""Events as lines: each is one; a step that says nothing for long is told of."""
 
 from __future__ import annotations
 
 import io
+import os
+import threading
+from pathlib import Path
 
 import pytest
+from events_help import EVENTS, Clock
 
-from orchestrator.report.events import Event, Note, Progress, StageFinished, StageStarted
+from orchestrator.report.events import (
+    Event,
+    Note,
+    Progress,
+    StageFinished,
+    StageStarted,
+    StepEnded,
+    StepStarted,
+    UnitEnded,
+)
 from orchestrator.report.lines import Lines
 from orchestrator.report.units import show_bytes, show_clock, show_seconds
 
 
-class Terminal(io.StringIO):
+class Tty(io.StringIO):
     def isatty(self) -> bool:
         return True
 
@@ -24,52 +37,133 @@ def written(stream: io.StringIO, *events: Event) -> str:
     return stream.getvalue()
 
 
-def test_stages_and_notes_are_one_line_each() -> None:
+def test_events_are_one_line_each() -> None:
     text = written(
         io.StringIO(),
+        StepStarted("kernels", 111, 720.0),
         StageStarted("kernels", "build", "/logs/kernels.log"),
         StageFinished("kernels", "build", 75.2),
         Note("warning", "holds sm_80 as well", "kernels"),
+        StepEnded("kernels", "built", 192.0),
         Note("info", "your own recipes come first"),
     )
     assert text.splitlines() == [
+        "[   0:00] kernels: starts (expects about 12 min, 111 units)",
         "[   0:00] kernels: build ... log: /logs/kernels.log",
         "[   0:00] kernels: build done, 1 min 15 s",
         "[   0:00] kernels: warning: holds sm_80 as well",
+        "[   0:00] kernels: built in 3 min 12 s",
         "[   0:00] your own recipes come first",
     ]
 
 
-def test_on_a_pipe_progress_is_rare(monkeypatch: pytest.MonkeyPatch) -> None:
-    now = 100.0
-    monkeypatch.setattr("time.monotonic", lambda: now)
+def test_each_step_that_is_silent_for_long_is_told_of() -> None:
+    clock, stream = Clock(), io.StringIO()
+    lines = Lines(stream, clock=clock)
+    lines(StepStarted("kernels", 111, 720.0))
+    lines(StageStarted("sources", "fetch"))
+    for second in range(96):
+        clock.now = 100.0 + second
+        lines(UnitEnded("kernels", "a.cu", "ran", 1.0, 1))
+        lines(Progress("kernels", f"unit {second}"))
+        if second == 40:
+            lines(Note("info", "something", "sources"))
+        if second == 80:
+            lines(StepEnded("kernels", "built", 80.0))
+        lines.beat()
+    lines.close()
+    assert stream.getvalue().splitlines()[2:] == [
+        "[   0:30] kernels: 31/111 units, 30 s, about 12 min left: unit 30",
+        "[   0:30] sources: fetch, 30 s",
+        "[   0:40] sources: something",
+        "[   1:00] kernels: 61/111 units, 1 min 00 s, about 11 min left: unit 60",
+        "[   1:10] sources: fetch, 1 min 10 s",
+        "[   1:20] kernels: built in 1 min 20 s",
+    ]
+    clock.now = 900.0
+    lines.beat()
+    lines(Note("info", "after the end"))
+    assert stream.getvalue().splitlines()[8:] == ["[  13:20] after the end"]
+
+
+def test_signs_of_life_need_no_event(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("orchestrator.report.lines.QUIET_S", 0.0)
+    read, write = os.pipe()
+    with os.fdopen(write, "w") as stream, os.fdopen(read) as other:
+        lines = Lines(stream)
+        lines(StageStarted("kernels", "link"))
+        assert other.readline().endswith("kernels: link ...\n")
+        assert other.readline().startswith("[   0:01] kernels: link, 1.")
+        lines.close()
+
+
+def test_what_belongs_to_no_step_is_told_now_and_then() -> None:
+    clock, stream = Clock(), io.StringIO()
+    lines = Lines(stream, clock=clock)
+    for second in range(95):
+        clock.now = 100.0 + second
+        lines(Progress("lock", f"package {second} " + "x" * 200))
+    told = stream.getvalue().splitlines()
+    assert [line[:23] for line in told] == [f"[   {at}] lock: package" for at in ("0:30", "1:00", "1:30")]
+    assert max(map(len, told)) < 140
+
+
+@pytest.mark.parametrize(
+    ("environ", "colored"),
+    [({"TERM": "xterm"}, True), ({"TERM": "dumb"}, False), ({"TERM": "xterm", "NO_COLOR": "1"}, False)],
+)
+def test_colors(environ: dict[str, str], *, colored: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("TERM", "NO_COLOR"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in environ.items():
+        monkeypatch.setenv(name, value)
+    text = written(Tty(), Note("error", "no \x1b[2J"))
+    assert ("\x1b[31merror: no  [2J\x1b[0m" in text) == colored
+    assert ("\x1b" in text) == colored
+
+
+def test_a_stream_that_is_gone_is_no_reason_to_fail() -> None:
+    closed = io.StringIO()
+    closed.close()
+    assert Lines(closed)(EVENTS[0]) is None
+    read, write = os.pipe()
+    os.close(read)
+    stream = os.fdopen(write, "w")
+    lines = Lines(stream)
+    for event in EVENTS * 200:
+        lines(event)
+    lines.close()
+    with pytest.raises(BrokenPipeError):
+        stream.close()
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no full disk at hand")
+def test_nor_is_a_full_disk() -> None:
+    stream = Path("/dev/full").open("w")  # noqa: SIM115 (closing it fails)
+    lines = Lines(stream)
+    for event in EVENTS * 200:
+        lines(event)
+    lines.close()
+    with pytest.raises(OSError, match="No space"):
+        stream.close()
+
+
+def test_lines_of_threads_are_whole() -> None:
     stream = io.StringIO()
     lines = Lines(stream)
-    lines(StageStarted("kernels", "build"))
-    for second in range(95):
-        now = 100.0 + second
-        lines(Progress("kernels", f"unit {second}"))
-    assert stream.getvalue().splitlines()[1:] == [
-        "[   0:30] kernels: unit 30",
-        "[   1:00] kernels: unit 60",
-        "[   1:30] kernels: unit 90",
-    ]
 
+    def emit(name: str) -> None:
+        for _ in range(300):
+            lines(Note("info", "whole", name))
 
-def test_on_a_terminal_progress_is_replaced_cut_and_harmless(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("TERM", "xterm")
-    monkeypatch.setenv("COLUMNS", "40")
-    text = written(Terminal(), Progress("kernels", "\x1b[2Jnvcc " + "x" * 100), Note("error", "no"))
-    passing, rest = text.split("\n", 1)[0].split("\r\x1b[2K")[1:3]
-    assert "\x1b" not in passing
-    assert len(passing) == 39
-    assert rest.endswith("\x1b[31merror: no\x1b[0m")
-
-
-def test_no_color_is_respected(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("TERM", "xterm")
-    monkeypatch.setenv("NO_COLOR", "1")
-    assert "\x1b[3" not in written(Terminal(), Note("error", "no"))
+    threads = [threading.Thread(target=emit, args=(name,)) for name in "abcd"]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    told = stream.getvalue().splitlines()
+    assert len(told) == 1200
+    assert {line.partition("] ")[2] for line in told} == {f"{name}: whole" for name in "abcd"}
 
 
 @pytest.mark.parametrize(

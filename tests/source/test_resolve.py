@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -15,7 +16,7 @@ from orchestrator.model.catalog import Catalog, find_places
 from orchestrator.model.lock import Lock, lock_bytes
 from orchestrator.model.lockinputs import lock_inputs
 from orchestrator.model.platform import Target
-from orchestrator.model.recipe import Build, Recipe, Source, Variant, When
+from orchestrator.model.recipe import Build, Needs, Recipe, Source, Variant, When
 from orchestrator.model.stack import Component, Stack, Toolkit
 from orchestrator.source.pipconfig import IndexConfig
 from orchestrator.source.resolve import make_lock
@@ -160,11 +161,30 @@ def test_another_platform_and_python_from_this_machine(shelf: Shelf, home: Home)
     ]
 
 
+def on_torch() -> dict[str, Recipe]:
+    """Vec is built with torch in its environment."""
+    return {**RECIPES, "vec": msgspec.structs.replace(VEC, needs=Needs(build=("pytorch",)))}
+
+
+def test_what_is_built_on_torch_shares_its_versions(shelf: Shelf, home: Home) -> None:
+    """The newest setuptools would do for torch, and not for what is built on it."""
+    lock = locked(shelf, home, recipes=on_torch())
+    for files in (lock.components["pytorch"].run, lock.components["vec"].requires, lock.run):
+        if found := [file.version for file in files if file.name == "setuptools"]:
+            assert found == ["78"]
+    assert [file.version for file in locked(shelf, home).components["vec"].requires] == ["3", "1.13", "78"]
+    assert "84" in {file.version for file in locked(shelf, home).run}, "in another environment, others do"
+
+
 def test_build_requirements_cannot_disagree_with_torch(shelf: Shelf, home: Home) -> None:
-    with pytest.raises(LockError, match="build requirements of vec cannot be resolved") as caught:
-        locked(shelf, home)
-    assert "hopper-tools" in caught.value.message
-    assert "setuptools" in caught.value.message
+    shelf.wheel("hopper-tools", "3.1", requires=["setuptools<70"])
+    assert VEC.build is not None
+    build = Build(requires=("hopper-tools>3",))
+    vec = msgspec.structs.replace(on_torch()["vec"], build=build)
+    with pytest.raises(LockError, match="stack small cannot be resolved") as caught:
+        locked(shelf, home, recipes={**RECIPES, "vec": vec})
+    assert "setuptools<70" in caught.value.message
+    assert "setuptools{python" in caught.value.message or "setuptools>=77" in caught.value.message
     assert caught.value.exit_code == 2
 
 
@@ -173,7 +193,7 @@ def test_a_version_that_the_index_has_not(shelf: Shelf, home: Home, version: str
     stack = msgspec.structs.replace(
         STACK, components={"pytorch": Component(version=version, prebuilt=True)}, toolkit=None
     )
-    with pytest.raises(LockError, match="prebuilt components and toolkit cannot be resolved"):
+    with pytest.raises(LockError, match="stack small cannot be resolved"):
         locked(shelf, home, stack=stack)
 
 
@@ -219,9 +239,11 @@ def test_a_version_in_another_spelling_is_found(shelf: Shelf, home: Home) -> Non
 def test_an_index_that_does_not_answer(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("UV_HTTP_RETRIES", "0")
     config = IndexConfig(index_urls=("http://127.0.0.1:9/simple",), find_links=())
-    with pytest.raises(SourceError, match="cannot be resolved") as caught:
-        make_lock(STACK, RECIPES, X86, home=home, config=config)
-    assert caught.value.exit_code == 5
+    prebuilt = msgspec.structs.replace(STACK, components={"pytorch": STACK.components["pytorch"]})
+    for stack, words in ((prebuilt, "cannot be resolved"), (STACK, "cannot be asked")):
+        with pytest.raises(SourceError, match=words) as caught:
+            make_lock(stack, RECIPES, X86, home=home, config=config)
+        assert caught.value.exit_code == 5
 
 
 def test_an_extra_index_and_a_folder_of_links(shelf: Shelf, home: Home, tmp_path: Path) -> None:
@@ -256,7 +278,7 @@ def test_a_git_source_with_its_submodules(shelf: Shelf, home: Home, tmp_path: Pa
     assert source.submodules == {"third/sub": inner}
     stack, recipes = one_source(Source(git="nowhere", submodules=False), commits={"main": outer})
     source = locked(shelf, home, stack=stack, recipes=recipes).components["vec"].sources["main"]
-    assert source.submodules == {}, "without submodules nothing is fetched"
+    assert source.submodules is None, "without submodules nothing is fetched"
 
 
 def test_an_archive_is_hashed(shelf: Shelf, home: Home) -> None:
@@ -286,6 +308,103 @@ def test_progress_is_told(shelf: Shelf, home: Home) -> None:
     seen: list[Event] = []
     make_lock(STACK, without_arch_variant(), X86, home=home, config=shelf.config, emit=seen.append)
     assert any("build requirements of vec" in getattr(event, "text", "") for event in seen)
+
+
+def with_more(**components: Component) -> Stack:
+    return msgspec.structs.replace(STACK, components={**STACK.components, **components})
+
+
+def test_the_runtime_closure_leaves_out_what_the_stack_has(shelf: Shelf, home: Home) -> None:
+    shelf.sdist(
+        "vec-kernels", "1.4", requires=["torch", "einops>=0.8; python_version > '3'", "no such word!"]
+    )
+    shelf.wheel("einops", "0.9")
+    stack = with_more(vec=Component(version="1.4"))
+    lock = locked(shelf, home, stack=stack, recipes=without_arch_variant())
+    assert {file.name for file in lock.run} == {"einops", "nvidia-link", "setuptools", "typing-extensions"}
+    assert lock.components["vec"].run == (), "nothing is built on it"
+
+
+def test_a_conflict_is_told_in_the_names_of_both(shelf: Shelf, home: Home) -> None:
+    shelf.sdist("vec-kernels", "1.4", requires=["typing-extensions<4"])
+    shelf.wheel("typing-extensions", "3.9")
+    shelf.wheel("strict", "1", requires=["typing-extensions>=4.16"])
+    strict = Recipe(schema="sparkbuild.recipe/1", name="strict", summary="s")
+    stack = with_more(vec=Component(version="1.4"), strict=Component(version="1", prebuilt=True))
+    with pytest.raises(LockError, match="stack small cannot be resolved") as caught:
+        locked(shelf, home, stack=stack, recipes={**without_arch_variant(), "strict": strict})
+    assert re.search(r"\bvec\S* depends? on typing-extensions<4\b", caught.value.message)
+    assert re.search(r"\bstrict\S* depends? on typing-extensions>=4\.16", caught.value.message)
+
+
+def test_a_published_wheel_of_what_is_built(shelf: Shelf, home: Home) -> None:
+    """Its requirements are those of the wheel, and the wheel itself is locked for who wants it."""
+    source = Source(git="https://example.org/torch", submodules=False)
+    torch = msgspec.structs.replace(TORCH, sources={"main": source}, build=Build())
+    built = Component(version="2.14.1", published=True, commits={"main": "a" * 40})
+    recipes = {**on_torch(), "pytorch": torch}
+    seen = locked(shelf, home, stack=with_more(pytorch=built), recipes=recipes).components["pytorch"]
+    assert seen.prebuilt is not None
+    assert seen.prebuilt.file == "torch-2.14.1-cp312-cp312-manylinux_2_28_x86_64.whl"
+    assert [file.name for file in seen.run] == ["nvidia-link", "setuptools", "typing-extensions"]
+    quiet = msgspec.structs.replace(built, published=False)
+    seen = locked(shelf, home, stack=with_more(pytorch=quiet), recipes=recipes).components["pytorch"]
+    assert (seen.prebuilt, seen.run) == (None, ()), "no index is asked for a name that may be a stranger's"
+
+
+def test_constraints_hold_in_every_part(shelf: Shelf, home: Home) -> None:
+    shelf.wheel("cuda-toolkit", "13.5.0", requires=["nvidia-nvcc==13.5.*; extra == 'nvcc'", "nvidia-link"])
+    shelf.sdist("vec-kernels", "1.4", requires=["nvidia-nvcc"])
+    stack = msgspec.structs.replace(
+        with_more(vec=Component(version="1.4")),
+        toolkit=Toolkit(version="==13.*", packages=("cuda-toolkit[nvcc]",)),
+    )
+    assert VEC.build is not None
+    vec = msgspec.structs.replace(VEC, build=Build(requires=("nvidia-nvcc", "ninja")))
+    recipes = {**RECIPES, "vec": vec}
+
+    def nvcc(stack: Stack) -> list[str]:
+        lock = locked(shelf, home, stack=stack, recipes=recipes)
+        parts = (lock.toolkit, lock.run, lock.components["vec"].requires)
+        return [file.version for files in parts for file in files if file.name == "nvidia-nvcc"]
+
+    assert nvcc(stack) == ["13.5.37"] * 3
+    held = msgspec.structs.replace(stack, constraints=("cuda-toolkit[nvcc]==13.0.*", "ninja<2"))
+    assert nvcc(held) == ["13.0.88"] * 3, "an extra's pins hold without anybody asking for the extra"
+
+
+@pytest.mark.network
+@pytest.mark.parametrize("platform", ["linux-x86_64", "linux-aarch64"])
+def test_the_closure_of_vllm_and_who_cannot_be_in_it(home: Home, platform: str) -> None:
+    def bare(name: str) -> Recipe:
+        return Recipe(schema="sparkbuild.recipe/1", name=name, summary="s")
+
+    mamba = msgspec.structs.replace(
+        bare("mamba-ssm"), sources={"main": Source(sdist="mamba-ssm")}, build=Build()
+    )
+    stack = Stack(
+        schema="sparkbuild.stack/1",
+        name="serving",
+        summary="s",
+        platforms=(platform,),
+        pythons=("3.12",),
+        constraints=("cuda-toolkit[nvcc,crt,cccl]==13.0.3", "cuda-python>=13,<14"),
+        components={"vllm": Component(version="0.33.0", prebuilt=True)},
+    )
+    target = Target(platform, "3.12")
+    versions = {
+        file.name: file.version for file in make_lock(stack, {"vllm": bare("vllm")}, target, home=home).run
+    }
+    assert len(versions) > 150
+    assert versions["nvidia-cuda-nvcc"] == versions["nvidia-cuda-crt"] == "13.0.88"
+    assert versions["cuda-python"].startswith("13.")
+    both = msgspec.structs.replace(
+        stack, components={**stack.components, "mamba-ssm": Component(version="2.3.2.post1")}
+    )
+    with pytest.raises(LockError) as caught:
+        make_lock(both, {"vllm": bare("vllm"), "mamba-ssm": mamba}, target, home=home)
+    assert "mamba-ssm==2.3.2.post1 depends on" in caught.value.message
+    assert "vllm>=0.33.0 depends on" in caught.value.message
 
 
 @pytest.mark.network

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 NOW = timedelta(0)
 FOLDERS = (
     *("artifacts", "rejected", "downloads", "layers", "wheels"),
-    *("work", "logs", "trash", "quarantine", "locks/leases"),
+    *("git", "work", "logs", "trash", "quarantine", "locks/leases"),
 )
 OTHER_KEY = "cd" * 32
 QUARANTINED = f"20260102T030405Z.artifacts.{KEY}.0123ab"
@@ -77,7 +77,7 @@ def ours(home: Home) -> list[Path]:
         *(home.layers / OTHER_KEY, home.wheels / OTHER_KEY, home.work / RUN, home.logs / RUN),
         *(trash_folder(home) / atomic.temporary_name("x"), home.quarantine / QUARANTINED),
         *(home.work / atomic.temporary_name("x"), home.downloads / ".pip-abcdefgh"),
-        home.downloads / ".parts" / OTHER_KEY,
+        *(home.downloads / ".parts" / OTHER_KEY, home.git / f"{OTHER_KEY}.git"),
     ]
     for path in made:
         (path / "inside").mkdir(parents=True)

@@ -9,9 +9,11 @@ from datetime import timedelta
 from typing import TYPE_CHECKING
 
 import pytest
+from source_help import make_repository
 from store_help import KEY, RUN, Heard, age, everything, put, start, stop, wait_ready
 
 from orchestrator.errors import StoreError
+from orchestrator.source.git import fetch_commit
 from orchestrator.store import atomic
 from orchestrator.store.gc import Collected, collect
 from orchestrator.store.home import Home
@@ -90,6 +92,23 @@ def test_use_keeps_it(store: Store, home: Home, tmp_path: Path) -> None:
     assert collect(home, unused_for=DAY) == Collected((), 0)
 
 
+def test_repositories_that_nobody_fetched_from_for_long_go(home: Home, tmp_path: Path) -> None:
+    commit = make_repository(tmp_path / "upstream", {"x": "1"})
+    url = str(tmp_path / "upstream")
+    mirror = fetch_commit(url, commit, home=home)
+    assert collect(home, unused_for=DAY) == Collected((), 0)
+    age(mirror, days=31)
+    assert fetch_commit(url, commit, home=home, offline=True) == mirror
+    assert collect(home, unused_for=MONTH) == Collected((), 0), "used, without anything being fetched"
+    age(mirror, days=31)
+    with Lease(home) as lease:
+        lease.use("git", [mirror.name])
+        assert collect(home, unused_for=MONTH) == Collected((), 0)
+    assert kinds(collect(home, unused_for=MONTH)) == [("git", mirror.name)]
+    assert not mirror.exists()
+    assert fetch_commit(url, commit, home=home) == mirror, "and is fetched again when it is wanted"
+
+
 def test_a_dry_run_says_the_same_and_changes_nothing(store: Store, home: Home, tmp_path: Path) -> None:
     age(put(store, tmp_path / "out").folder, days=31)
     tree(home.work / RUN)
@@ -120,6 +139,20 @@ def test_a_live_lease_of_another_process_is_respected(store: Store, home: Home, 
         "artifacts", "downloads", "layers", "logs", "wheels", "work", "work",
     ]  # fmt: skip
     assert list((home.locks / "leases").iterdir()) == []
+
+
+def test_build_trees_stay_for_three_days_so_that_a_build_can_go_on(home: Home) -> None:
+    left, old = tree(home.work / KEY[:16], unused_days=2), tree(home.work / LAYER[:16], unused_days=4)
+    strange = tree(home.work / "somebody", unused_days=99)
+    assert kinds(collect(home, unused_for=MONTH)) == [("work", LAYER[:16])]
+    assert left.exists()
+    assert not old.exists()
+    child = start("hold", home, RUN, f"work/{KEY[:16]}")
+    wait_ready(child)
+    assert kinds(collect(home, unused_for=NOW)) == []
+    stop(child)
+    assert kinds(collect(home, unused_for=NOW)) == [("work", KEY[:16])]
+    assert strange.exists()
 
 
 def test_an_unpacked_wheel_that_a_layer_holds_stays(home: Home) -> None:

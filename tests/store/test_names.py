@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 from store_help import KEY, RUN
 
+from orchestrator.source.git import mirror_of
 from orchestrator.store import atomic, names
 from orchestrator.store.lease import new_run
 from orchestrator.store.quarantine import quarantine
@@ -19,6 +20,8 @@ def test_what_is_given_is_known(home: Home) -> None:
     assert names.is_run(new_run())
     assert names.is_run(RUN)
     assert names.is_key(KEY)
+    assert names.is_mirror(mirror_of("https://example.org/x", home).name)
+    assert not any(map(names.is_mirror, (KEY, ".git", f"{KEY[1:]}.git", f"{KEY}.git.git", f"{KEY}.git\n")))
     assert names.is_pip_temporary(".pip-a_9zzzzz")
     assert atomic.is_temporary(atomic.temporary_name(atomic.temporary_name("odd\nname")))
     for parent in (home.artifacts, home.rejected, home.downloads):

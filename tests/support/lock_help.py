@@ -47,14 +47,15 @@ class Shelf:
         self._list(name, path, hashed=hashed)
         return path
 
-    def sdist(self, name: str, version: str, *, hashed: bool = True) -> Path:
+    def sdist(self, name: str, version: str, *, requires: Sequence[str] = (), hashed: bool = True) -> Path:
         """Add an sdist whose setup.py, if anything ran it, would fail."""
+        told = "".join(f"Requires-Dist: {each}\n" for each in requires)
         stem = f"{name.replace('-', '_')}-{version}"
         path = self._folder(name) / f"{stem}.tar.gz"
         with tarfile.open(path, "w:gz") as archive:
             for member, text in (
                 ("setup.py", "raise SystemExit('run')"),
-                ("PKG-INFO", "Metadata-Version: 2.1\n"),
+                ("PKG-INFO", f"Metadata-Version: 2.1\n{told}"),
             ):
                 entry = tarfile.TarInfo(f"{stem}/{member}")
                 entry.size = len(text)

@@ -68,6 +68,18 @@ class Ran:
     actions: dict[str, str]
 
 
+def finish(process: subprocess.Popen[str], limit_s: float = 120) -> Ran:
+    """Wait for the end of a run that was started."""
+    try:
+        out, err = process.communicate(timeout=limit_s)
+    except BaseException:
+        process.kill()
+        process.communicate()
+        raise
+    report: dict[str, Any] = json.loads(out) if out else {"rows": []}
+    return Ran(process.returncode, err, {row["name"]: row["action"] for row in report["rows"]})
+
+
 class PureStack:
     """A folder of recipes and projects, a state folder and a dist folder."""
 
@@ -118,22 +130,30 @@ class PureStack:
         )
         (stacks / lock_file("pure", target)).write_bytes(lock_bytes(lock))
 
+    def command(self, *arguments: str) -> list[str]:
+        """Return the argument list that builds the stack, or what `arguments` say."""
+        command = [sys.executable, "-P", "-m", "orchestrator", "--recipes", str(self.recipes)]
+        return [*command, *(arguments or ["all"]), "--stack", "pure", "--arch", "12.1a", "--json"]
+
+    def environment(self) -> dict[str, str]:
+        """Return the environment of a run."""
+        return os.environ | {"SPARKBUILD_HOME": str(self.home)}
+
+    def start(self, *arguments: str) -> subprocess.Popen[str]:
+        """Start building the stack, or what `arguments` say, in the background."""
+        self.write()
+        return subprocess.Popen(
+            self.command(*arguments),
+            cwd=self.root,
+            env=self.environment(),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+
     def run(self, *arguments: str) -> Ran:
         """Build the stack, or what `arguments` say."""
-        self.write()
-        command = [sys.executable, "-P", "-m", "orchestrator", "--recipes", str(self.recipes)]
-        command += [*(arguments or ["all"]), "--stack", "pure", "--arch", "12.1a", "--json"]
-        ran = subprocess.run(
-            command,
-            cwd=self.root,
-            env=os.environ | {"SPARKBUILD_HOME": str(self.home)},
-            capture_output=True,
-            text=True,
-            timeout=120,
-            check=False,
-        )
-        report: dict[str, Any] = json.loads(ran.stdout) if ran.stdout else {"rows": []}
-        return Ran(ran.returncode, ran.stderr, {row["name"]: row["action"] for row in report["rows"]})
+        return finish(self.start(*arguments))
 
     def log(self, name: str) -> str:
         """Return all logs of one component, oldest first."""
