@@ -10,7 +10,8 @@ cuobjdump=$(find "$work/venv" -path '*/bin/cuobjdump' -type f | head -n 1)
 chmod +x "$cuobjdump"
 found=0
 for wheel in "$folder"/*.whl; do
-  mkdir -p "$work/tree"
+  rm -rf "$work/tree"
+  mkdir "$work/tree"
   (cd "$work/tree" && python3 -m zipfile -e "$OLDPWD/$wheel" .)
   while IFS= read -r module; do
     listed=$("$cuobjdump" -lelf "$module" 2>/dev/null | sed -n 's/.*\.\(sm_[0-9a-z]*\)\.cubin$/\1/p' | sort | uniq -c)
@@ -24,8 +25,8 @@ for wheel in "$folder"/*.whl; do
   done < <(find "$work/tree" -name '*.so')
 done
 [ "$found" = 1 ] || { echo "no wheel in $folder holds device code" >&2; exit 1; }
-name=$(basename "$(find "$folder/simple" -mindepth 1 -maxdepth 1 -type d | head -n 1)")
-"$work/venv/bin/pip" download -q --no-deps --index-url "file://$PWD/$folder/simple" -d "$work/got" "$name"
-cmp "$work/got"/*.whl "$folder"/*.whl
-"$work/venv/bin/pip" install -q --no-deps --index-url "file://$PWD/$folder/simple" "$name"
-"$work/venv/bin/pip" show "$name" | sed -n '1,2p'
+mapfile -t names < <(find "$folder/simple" -mindepth 1 -maxdepth 1 -type d -printf '%f\n' | sort)
+"$work/venv/bin/pip" download -q --no-deps --index-url "file://$PWD/$folder/simple" -d "$work/got" "${names[@]}"
+for wheel in "$folder"/*.whl; do cmp "$work/got/$(basename "$wheel")" "$wheel"; done
+"$work/venv/bin/pip" install -q --no-deps --index-url "file://$PWD/$folder/simple" "${names[@]}"
+"$work/venv/bin/pip" show "${names[@]}" | grep -E '^(Name|Version):'

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
-# Installs the three FlashInfer wheels of a dist folder into a clean environment, where no nvcc is in reach. Fails
-# unless FlashInfer takes norm, page and rope from them and loads them.
-# Needs the state folder (SPARKBUILD_HOME) of the run that built them: torch is taken from its layers.
+# Installs the three FlashInfer wheels of a dist folder, built for 12.1a, into a clean environment without an nvcc in
+# reach. Fails unless FlashInfer takes norm, page and rope from them, and loads them. No GPU is needed.
+# Usage: SPARKBUILD_HOME=STATE ci/load-jit-cache.sh DIST [PYTHON]. torch is taken from the layers of STATE, the state folder of
+# the run that built the wheels.
 set -euo pipefail
 dist=$(cd "${1:?the dist folder of a stack, such as dist/quickstart}" && pwd)
 home=${SPARKBUILD_HOME:?the state folder of the run that made it}
@@ -10,12 +11,13 @@ trap 'rm -rf "$work"' EXIT
 
 torch=$(find "$home"/layers/*/site -maxdepth 1 -name torch | head -n 1)
 [ -n "$torch" ] || { echo "no layer of $home holds torch" >&2; exit 1; }
-"${PYTHON:-python3}" -m venv "$work/env"
+"${2:-python3}" -m venv "$work/env"
 pip=("$work/env/bin/python" -m pip install -q --disable-pip-version-check)
-# The shim brings its provider; the library's own requirements are gigabytes that loading a kernel does not need.
+# What importing FlashInfer and loading a kernel needs; its own requirements are gigabytes.
+"${pip[@]}" 'apache-tvm-ffi>=0.1.11,<0.2' click einops filelock numpy nvidia-ml-py packaging requests tabulate tqdm
+# The shim brings its provider.
 "${pip[@]}" --index-url "file://$dist/simple" flashinfer-jit-cache
 "${pip[@]}" --index-url "file://$dist/simple" --no-deps flashinfer-python
-"${pip[@]}" 'apache-tvm-ffi>=0.1.11,<0.2' click einops filelock numpy nvidia-ml-py packaging requests tabulate tqdm
 site=$("$work/env/bin/python" -c 'import sysconfig; print(sysconfig.get_path("purelib"))')
 echo "import site; site.addsitedir('$(dirname "$torch")')" > "$site/torch.pth"
 

@@ -8,7 +8,6 @@ from orchestrator.build import stages, verdict
 from orchestrator.build.interrupt import raise_if_interrupted
 from orchestrator.build.outcome import row_of
 from orchestrator.build.provide import Provided, timed
-from orchestrator.build.tree import BuildTree
 from orchestrator.build.venv import add_wheels, environment_at, make_environment
 from orchestrator.errors import (
     AuditFailedError,
@@ -32,6 +31,7 @@ if TYPE_CHECKING:
     from orchestrator.build.serving import Dist
     from orchestrator.build.session import Session
     from orchestrator.build.stages import Built, Trees
+    from orchestrator.build.tree import BuildTree
     from orchestrator.build.venv import Environment
     from orchestrator.plan.steps import Step
     from orchestrator.store.artifacts import Artifact
@@ -88,7 +88,7 @@ class Components:
             action = "reuse"
             if artifact is None:
                 self._outcome.worked = True
-                tree = BuildTree.of(self._session.home, step)
+                tree = self._session.tree(step)
                 artifact = self._made(step, tree, urgency)
                 tree.clear()
                 # Hashed a moment ago, when it was stored.
@@ -228,6 +228,7 @@ class Components:
             ingredients=dict(keyed.ingredients),
             audit=audit,
             cost=built.cost,
+            network=session.network.held,
             log=str(built.log),
         )
         put = session.store.put if audit.verdict == "pass" else session.store.reject

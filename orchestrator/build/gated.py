@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Self
 
 from orchestrator.build import interrupt
-from orchestrator.build.tree import BuildTree
 from orchestrator.errors import AuditFailedError
 from orchestrator.jobs import memory
 from orchestrator.jobs.broker import Broker
@@ -29,6 +28,7 @@ if TYPE_CHECKING:
     from orchestrator.build.prepare import Prepared
     from orchestrator.build.session import Session
     from orchestrator.jobs.broker import Use
+    from orchestrator.jobs.pick import Pick
     from orchestrator.jobs.units import Record, Unit
     from orchestrator.plan.steps import Step
 
@@ -36,9 +36,17 @@ _FIRST_GUESS_S = 60.0
 """CPU seconds that a unit is expected to take which was never compiled before."""
 
 
-def jobs_offered() -> int:
-    """Return how many jobs builds may start: more than run at a time, so that the gate has a choice."""
-    return 2 * memory.cpu_count()
+_PROBE_JOBS = 64
+"""Launchers that wait take about 9 MB each."""
+
+
+def jobs_offered(*, probing: bool = False) -> int:
+    """Return how many jobs builds may start: more than run at a time, so that the gate has a choice.
+
+    In a probe far more: all but one unit wait, and the one should be among them.
+    """
+    offered = 2 * memory.cpu_count()
+    return max(_PROBE_JOBS, offered) if probing else offered
 
 
 class Gatehouse:
@@ -102,12 +110,17 @@ class Gated:
         """
         refused = next((record for record in self.jobs.records if record.how == "refused"), None)
         if refused is not None:
-            raise AuditFailedError(
-                f"stopped before hours are lost: {refused.why}",
-                where=str(log),
-                hint="tell the build the arch (the recipe's `arch.env`), patch what sets another one, or "
-                "except the source under the recipe's `build.elsewhere`, with a reason",
-            )
+            raise refused_error(refused, log)
+
+
+def refused_error(record: Record, log: Path) -> AuditFailedError:
+    """Return what is told of a unit that was stopped."""
+    return AuditFailedError(
+        f"stopped before hours are lost: {record.why}",
+        where=str(log),
+        hint="tell the build the arch (the recipe's `arch.env`), patch what sets another one, or "
+        "except the source under the recipe's `build.elsewhere`, with a reason",
+    )
 
 
 @contextmanager
@@ -119,6 +132,7 @@ def gated(
     house: Gatehouse,
     *,
     urgency: float = 0.0,
+    pick: Pick | None = None,
 ) -> Iterator[Gated]:
     """Put a step's compilers behind the gate, and keep the records of its units when it is done.
 
@@ -129,8 +143,9 @@ def gated(
         session: the run.
         house: the run's broker.
         urgency: the units of the most urgent step go first.
+        pick: the one unit that is compiled in a probe; None: all are.
     """
-    view, tree = step.keyed.view, BuildTree.of(session.home, step)
+    view, tree = step.keyed.view, session.tree(step)
     work = tree.folder
     tools = work / "tools"
     cc, cxx = prepared.compiler.cc, prepared.compiler.cxx
@@ -165,6 +180,7 @@ def gated(
         judge=judge,
         listen=listen,
         journal=tree.journal,
+        pick=pick,
     )
     house.broker.open(jobs)
     cache = settings(session.home.ccache, base=work, tools=identity)
@@ -178,7 +194,8 @@ def gated(
             },
             stand_in,
         )
-        jobs.history.finish()
+        if pick is None:
+            jobs.history.finish()
     finally:
         house.broker.close(jobs)
         _keep(jobs.records, step.name, session)

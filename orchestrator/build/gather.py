@@ -80,6 +80,7 @@ def gather(
     *,
     offline: bool = False,
     runtime: bool = False,
+    published: bool = True,
     unread: Mapping[tuple[str, str], SourceError] = MappingProxyType({}),
 ) -> Gathered:
     """Fetch and verify all that the steps of a plan need; a second run goes on where one stopped.
@@ -89,6 +90,7 @@ def gather(
         session: the run.
         offline: use no network: only see what is here.
         runtime: also the lock's runtime closure, which nothing is built with.
+        published: also the wheels of prebuilt components that nothing is built with.
         unread: (recipe, source) -> why its commit could not be read.
 
     Raises:
@@ -114,7 +116,7 @@ def gather(
     wheels: dict[str, Sequence[LockedFile]] = {
         step.name: [step.keyed.locked.prebuilt]
         for step in prepared.plan.steps
-        if step.action == "prebuilt" and step.keyed.locked.prebuilt is not None
+        if published and step.action == "prebuilt" and step.keyed.locked.prebuilt is not None
     }
     if runtime:
         wheels[RUNTIME] = prepared.lock.run

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from orchestrator.report.tables import Row
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from pathlib import Path
 
     from orchestrator.errors import InterruptedRunError, SparkbuildError
@@ -21,6 +22,23 @@ class Failure:
 
     step: str
     error: SparkbuildError
+
+    def to_json(self) -> dict[str, Any]:
+        """Return it as the JSON of a run or a probe shows it."""
+        return {
+            "name": self.step,
+            "code": self.error.code,
+            "exit_code": self.error.exit_code,
+            "text": self.error.message,
+            "where": self.error.where,
+            "hint": self.error.hint,
+        }
+
+
+def exit_code(failures: Iterable[Failure]) -> int:
+    """Return 0, or the code of the earliest stage that failed: 5 before 4 before 1 before 3."""
+    codes = {failure.error.exit_code for failure in failures}
+    return next((code for code in (70, 5, 4, 2, 1, 3) if code in codes), 0)
 
 
 @dataclass(slots=True)
@@ -39,8 +57,7 @@ class Outcome:
     @property
     def exit_code(self) -> int:
         """0, or the code of the earliest stage that failed: 5 before 4 before 1 before 3."""
-        codes = {failure.error.exit_code for failure in self.failures}
-        return next((code for code in (70, 5, 4, 2, 1, 3) if code in codes), 0)
+        return exit_code(self.failures)
 
 
 def row_of(step: Step, action: str, manifest: Manifest | None, *, note: str = "") -> Row:

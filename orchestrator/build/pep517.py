@@ -79,6 +79,7 @@ def build_wheel(
     out: Path,
     log: Path,
     config_settings: Mapping[str, str] | None = None,
+    wrap: Callable[[Sequence[str]], Sequence[str]] = lambda argv: argv,
     on_line: Callable[[str], None] | None = None,
     after: Callable[[], None] | None = None,
     timeout_s: float | None = None,
@@ -92,6 +93,7 @@ def build_wheel(
         out: made when missing.
         log: gets the output of all hooks.
         config_settings: handed to the backend.
+        wrap: makes of a command the one that is run.
         on_line: the newest line of output, now and then.
         after: called after each hook, for instance to see that it replaced no package.
         timeout_s: limit of one hook.
@@ -108,7 +110,7 @@ def build_wheel(
         cmd: Sequence[str], cwd: str | None = None, extra_environ: Mapping[str, str] | None = None
     ) -> None:
         finished = supervisor.run(
-            cmd,
+            wrap(cmd),
             cwd=project if cwd is None else project / cwd,
             env={**env, **(extra_environ or {})},
             log=log,

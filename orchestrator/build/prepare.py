@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from orchestrator.plan.steps import Plan
     from orchestrator.report.events import Emit
     from orchestrator.source.mirrors import Mirrors
+    from orchestrator.source.patch_format import Patch
     from orchestrator.store.home import Home
     from orchestrator.toolchain.compiler import Compiler
     from orchestrator.toolchain.cuda import Toolkit
@@ -117,7 +118,7 @@ def prepare(ask: Ask, home: Home, emit: Emit) -> Prepared:
     catalog = Catalog.default(ask.recipe_folders)
     if replaced := catalog.overridden():
         emit(Note("info", f"your own files take the place of built-in ones: {', '.join(replaced)}"))
-    stack = with_prebuilt(catalog.stack(_stack_name(ask, catalog)), ask.prebuilt)
+    stack = with_prebuilt(catalog.stack(stack_name(ask, catalog)), ask.prebuilt)
     target = Target.here()
     recipes = catalog.stack_recipes(stack)
     stack_graph(stack, recipes)  # mistakes in these come before those of a lock
@@ -139,6 +140,7 @@ def prepare(ask: Ask, home: Home, emit: Emit) -> Prepared:
             archs=image_names(arch.entries),
             compiler=compiler,
         )
+    patches = _PatchFiles(catalog, recipes)
     inputs = PlanInputs(
         stack=stack,
         lock=lock,
@@ -152,7 +154,9 @@ def prepare(ask: Ask, home: Home, emit: Emit) -> Prepared:
             toolkit=toolkit.identity if toolkit else None,
             environment=_environment_facts(),
         ),
-        patch_digest=_PatchDigests(catalog, recipes),
+        # Of the diffs alone: a better reason at the top of the file builds nothing again.
+        patch_digest=lambda recipe, patch: patches.read(recipe, patch).digest,
+        patch_seen_at=lambda recipe, patch: patches.read(recipe, patch).seen_at,
         text_digest=lambda recipe, text: sha256_file(catalog.text_file(recipe, text)),
         device=device,
         local_sources=local_digests(local, home),
@@ -206,8 +210,13 @@ def _refuse_unused(ask: Ask, stack: Stack) -> None:
             )
 
 
-def _stack_name(ask: Ask, catalog: Catalog) -> str:
-    """Return the stack that is meant: named, the default one, or the only one that has the recipes."""
+def stack_name(ask: Ask, catalog: Catalog) -> str:
+    """Return the stack that is meant: named, the default one, or the only one that has the recipes.
+
+    Raises:
+        UnknownNameError: there is no recipe of a name.
+        UsageError: no stack has all the recipes, or several have.
+    """
     if ask.stack:
         return ask.stack
     default = catalog.default_stack()
@@ -249,16 +258,18 @@ def _environment_facts() -> dict[str, str]:
     return keyed(environ, places={work: "work", tools: "tools", layers: "layers"})
 
 
-class _PatchDigests:
-    """sha256 of patch files, each read once."""
+class _PatchFiles:
+    """Patches of recipes, each read once."""
 
     def __init__(self, catalog: Catalog, recipes: Mapping[str, Recipe]) -> None:
         self._catalog = catalog
         self._recipes = recipes
+        self._read: dict[tuple[str, str], Patch] = {}
 
-    def __call__(self, recipe: str, patch: str) -> str:
+    def read(self, recipe: str, patch: str) -> Patch:
         from orchestrator.source.patch_format import read_patch
 
-        wanted = next(item for item in self._recipes[recipe].patches if item.name == patch)
-        # Of the diffs alone: a better reason at the top of the file builds nothing again.
-        return read_patch(self._catalog.patch_file(recipe, wanted)).digest
+        if (recipe, patch) not in self._read:
+            wanted = next(item for item in self._recipes[recipe].patches if item.name == patch)
+            self._read[recipe, patch] = read_patch(self._catalog.patch_file(recipe, wanted))
+        return self._read[recipe, patch]

@@ -151,7 +151,7 @@ class _Run:
         listed = "".join(f"\n    {problem}" for problem in problems[:10])
         error = AuditFailedError(
             f"{step.name} as published does not hold what its policy demands:{listed}",
-            hint=f"build it instead of taking it as published (stack {self.prepared.stack.name}), or mend its policy",
+            hint="build it instead of taking it as published, or mend its policy in the recipe",
         )
         self.outcome.failures.append(Failure(step.name, error))
 

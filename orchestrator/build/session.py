@@ -6,6 +6,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from orchestrator.build.isolation import isolation
 from orchestrator.build.tree import BuildTree
 from orchestrator.store.artifacts import Store
 from orchestrator.store.atomic import disk_errors, remove_tree
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+    from orchestrator.build.isolation import Isolation
     from orchestrator.plan.steps import Step
     from orchestrator.report.events import Emit
     from orchestrator.store.home import Home
@@ -30,11 +32,23 @@ class Session:
     facts: Facts
     lease: Lease
     emit: Emit
+    probing: bool = False
+    """Whether it only tries out: its build trees are others than those of a build."""
+    offline: bool = False
+    """Whether the network is kept from commands, as far as this system lets us."""
 
     @classmethod
     @contextmanager
-    def opened(cls, home: Home, emit: Emit) -> Iterator[Session]:
+    def opened(
+        cls, home: Home, emit: Emit, *, probing: bool = False, offline: bool = False
+    ) -> Iterator[Session]:
         """Open a session; what it uses is safe from gc until the block is left.
+
+        Args:
+            home: its state folders.
+            emit: hears what happens.
+            probing: see the field.
+            offline: see the field.
 
         Raises:
             StoreError, NoSpaceError: the state folder cannot be written.
@@ -42,13 +56,18 @@ class Session:
         with disk_errors(home.root):
             home.claim()
         with Lease(home) as lease:
-            session = cls(home, Store(home, emit), Facts(home.facts), lease, emit)
+            session = cls(home, Store(home, emit), Facts(home.facts), lease, emit, probing, offline)
             try:
                 yield session
             finally:
                 remove_tree(session.pycache)
                 with suppress(OSError):
                     session.pycache.parent.rmdir()
+
+    @property
+    def network(self) -> Isolation:
+        """What stands between commands and the network; tried once in a process."""
+        return isolation(offline=self.offline)
 
     @property
     def pycache(self) -> Path:
@@ -63,6 +82,10 @@ class Session:
         """Return the path of the records of a step's units."""
         return self.log(step).with_suffix(".units.jsonl")
 
+    def tree(self, step: Step) -> BuildTree:
+        """Return the build tree of a step; nothing is made."""
+        return BuildTree.of(self.home, step, probing=self.probing)
+
     def work(self, step: Step) -> Path:
         """Return the folder of a step's build tree."""
-        return BuildTree.of(self.home, step).folder
+        return self.tree(step).folder

@@ -11,7 +11,7 @@ from orchestrator.build.gated import gated, jobs_offered
 from orchestrator.build.links import make_links
 from orchestrator.build.outputs import finish, repair_outputs
 from orchestrator.build.provide import timed
-from orchestrator.build.supervisor import run
+from orchestrator.build.supervisor import run, shown
 from orchestrator.build.words import SCRATCH, filled, words_of
 from orchestrator.errors import BuildFailedError, UnitFailedError
 from orchestrator.package.rewrite import epoch_of_commands
@@ -20,7 +20,7 @@ from orchestrator.store import trees as trees_on_disk
 from orchestrator.store.manifest import Cost
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
     from orchestrator.build.gated import Gatehouse
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from orchestrator.build.session import Session
     from orchestrator.build.supervisor import Finished
     from orchestrator.build.venv import Environment
+    from orchestrator.jobs.pick import Pick
     from orchestrator.plan.steps import Step
 
 
@@ -126,6 +127,50 @@ def build(
 ) -> Built:
     """Run a step's commands and backend in its environment, and finish the wheels.
 
+    Args and errors are those of `run_commands`; BuildFailedError also: they made no fitting wheel.
+    """
+    work, log = session.work(step), session.log(step.name)
+    out, finished = work / "out", work / "wheels"
+    done = run_commands(
+        step,
+        prepared,
+        provided,
+        trees,
+        session,
+        environment=environment,
+        house=house,
+        urgency=urgency,
+    )
+    _tell_leftovers(step, done, session)
+    layers = provided.layers.get(step.name, ())
+    words = words_of(step, prepared.plan, tree=work, main=trees.main, layers=layers, environment=environment)
+    repair_outputs(step, out, lambda text: filled(text, words, name=step.name), prepared.compiler.cc)
+    finished.mkdir(exist_ok=True)
+    wheels = finish(step, prepared, source=trees.main, out=out, finished=finished)
+    cost = Cost(
+        wall_s=sum(item.wall_s for item in done),
+        cpu_s=sum(item.cpu_s for item in done),
+        peak_bytes=max((item.peak_bytes for item in done), default=0),
+        disk_bytes=sum(seen.st_size for seen in trees_on_disk.files(work)),
+    )
+    return Built(wheels, cost, log)
+
+
+def run_commands(
+    step: Step,
+    prepared: Prepared,
+    provided: Provided,
+    trees: Trees,
+    session: Session,
+    *,
+    environment: Environment,
+    house: Gatehouse,
+    urgency: float = 0.0,
+    pick: Pick | None = None,
+    on_line: Callable[[str], None] = lambda _line: None,
+) -> list[Finished]:
+    """Run a step's commands and backend in its environment; return how each ended.
+
     Args:
         step: what is built.
         prepared: the plan that it is part of.
@@ -135,16 +180,18 @@ def build(
         environment: holds layers and the wheels of built components.
         house: the run's broker, which every compiler asks for a turn.
         urgency: the compilers of the most urgent step go first.
+        pick: the one unit that is compiled in a probe; None: all are.
+        on_line: called now and then with the newest line of output; what it raises ends the commands.
 
     Raises:
-        BuildFailedError: a command failed, replaced a locked package, or made no fitting wheel.
+        BuildFailedError: a command failed, or replaced a locked package.
         UnitFailedError: a command failed, and so did a compiler.
         AuditFailedError: a unit was stopped that would have held nothing for the devices to be served.
     """
     recipe = step.keyed.view
     work, log = session.work(step), session.log(step.name)
-    out, finished = work / "out", work / "wheels"
-    for folder in (out, finished, work / "home", work / "tmp", work / SCRATCH):
+    out = work / "out"
+    for folder in (out, work / "home", work / "tmp", work / SCRATCH):
         folder.mkdir(exist_ok=True)
     project = trees.main / recipe.build.directory
     if not project.is_dir():
@@ -166,16 +213,18 @@ def build(
 
     def listen(line: str) -> None:
         session.emit(Progress(step.name, line))
+        on_line(line)
 
     commands = [[filled(word, words, name=step.name) for word in each] for each in recipe.build.commands]
     settings = _filled(recipe.build.config_settings, words, step)
     done: list[Finished] = []
-    opened = gated(step, prepared, toolkit, session, house, urgency=urgency)
-    with timed(session, step.name, "build", log), opened as gate:
-        env = gate.into(plain_env)
+    opened = gated(step, prepared, toolkit, session, house, urgency=urgency, pick=pick)
+    with timed(session, step.name, "build" if pick is None else "probe", log), opened as gate:
+        env = session.network.into(gate.into(plain_env))
         try:
             for argv in commands:
-                done.append(run(argv, cwd=project, env=env, log=log, on_line=listen))
+                wrapped = session.network.wrap(argv)
+                done.append(run(wrapped, cwd=project, env=env, log=log, on_line=listen, name=shown(argv)))
                 unchanged()
             if recipe.build.backend == "pep517":
                 built = pep517.build_wheel(
@@ -185,6 +234,7 @@ def build(
                     out=out,
                     log=log,
                     config_settings=settings,
+                    wrap=session.network.wrap,
                     on_line=listen,
                     after=unchanged,
                 )
@@ -194,16 +244,7 @@ def build(
             if type(error) is BuildFailedError and gate.unit_failed:
                 raise UnitFailedError(error.message, where=error.where, hint=error.hint) from error
             raise
-    _tell_leftovers(step, done, session)
-    repair_outputs(step, out, lambda text: filled(text, words, name=step.name), prepared.compiler.cc)
-    wheels = finish(step, prepared, source=trees.main, out=out, finished=finished)
-    cost = Cost(
-        wall_s=sum(item.wall_s for item in done),
-        cpu_s=sum(item.cpu_s for item in done),
-        peak_bytes=max((item.peak_bytes for item in done), default=0),
-        disk_bytes=sum(seen.st_size for seen in trees_on_disk.files(work)),
-    )
-    return Built(wheels, cost, log)
+    return done
 
 
 def _tell_leftovers(step: Step, done: Sequence[Finished], session: Session) -> None:
@@ -241,7 +282,7 @@ def _environ(
         prefix=environment.prefix,
         home=work / "home",
         tmp=work / "tmp",
-        jobs=jobs_offered(),
+        jobs=jobs_offered(probing=session.probing),
         source_date_epoch=epoch_of_commands(),
         maps={work: step.name, session.home.layers: "layers"},
         toolkit=provided.toolkit if step.keyed.arch_env else None,

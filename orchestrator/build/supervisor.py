@@ -237,11 +237,7 @@ class Running:
         )
 
     def _shown(self) -> str:
-        if self._name:
-            return self._name
-        # Of paths only the end: the folders are sparkbuild's, and long.
-        text = shlex.join(Path(word).name if word.startswith("/") else word for word in self._argv)
-        return f"`{text}`" if len(text) <= 100 else f"`{text[:97]}...`"  # noqa: PLR2004 - what fits in a line
+        return self._name or shown(self._argv)
 
     def _not_started(self, what: str, number: int) -> SparkbuildError:
         reason = os.strerror(number)
@@ -298,6 +294,12 @@ class Running:
                 logfile.write(self._log, descriptor, lines)
             finally:
                 os.close(descriptor)
+
+
+def shown(argv: Sequence[str]) -> str:
+    """Return how messages call a command: of paths only the end, since the folders are ours, and long."""
+    text = shlex.join(Path(word).name if word.startswith("/") else word for word in argv)
+    return f"`{text}`" if len(text) <= 100 else f"`{text[:97]}...`"  # noqa: PLR2004 - what fits in a line
 
 
 def start(

@@ -36,10 +36,10 @@ class BuildTree:
     key: str
 
     @classmethod
-    def of(cls, home: Home, step: Step) -> BuildTree:
-        """Return the tree of a step that builds; nothing is made."""
+    def of(cls, home: Home, step: Step, *, probing: bool = False) -> BuildTree:
+        """Return the tree of a step that builds, or the one in which it is tried out; nothing is made."""
         key = step.keyed.key or ""
-        return cls(home.work / short(key) / step.name, key)
+        return cls(home.work / (short(key) + "-probe" * probing) / step.name, key)
 
     @property
     def journal(self) -> Path:

@@ -18,10 +18,13 @@ from orchestrator.cli.options import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from orchestrator.build.outcome import Failure, Outcome
     from orchestrator.build.prepare import Ask, Prepared
+    from orchestrator.build.session import Session
     from orchestrator.report.choose import LogFormat
-    from orchestrator.report.events import Note
+    from orchestrator.report.events import Emit, Note
     from orchestrator.store.home import Home
 
 
@@ -82,10 +85,10 @@ def _command(name: str, text: str, names: tuple[str, ...]) -> click.Command:
         folder = Path(dist).expanduser().absolute()
         emit = lines(log_format)
         try:
-            with interruptible(seconds), Session.opened(home, emit) as session:
+            with interruptible(seconds), Session.opened(home, emit, offline=offline) as session:
                 prepared = prepare_read(replace(ask, names=names), home, emit, offline=offline)
                 if log_format != "jsonl":
-                    _show_plan(prepared, home)
+                    _show_plan(prepared, session)
                 prepared.refuse_unfit()
                 way = Way(offline=offline, keep_going=keep_going, at_a_time=steps)
                 outcome = carry_out(prepared, session, dist=folder, way=way)
@@ -95,11 +98,7 @@ def _command(name: str, text: str, names: tuple[str, ...]) -> click.Command:
             print_json(_json(prepared, outcome))
         else:
             _show(outcome, home)
-        for failure in outcome.failures:
-            if log_format == "jsonl":
-                emit(_note(failure))
-            else:
-                _tell(failure, debug=bool(ctx.find_root().params.get("debug")))
+        tell(outcome.failures, log_format, emit, debug=bool(ctx.find_root().params.get("debug")))
         if outcome.interrupted is not None:
             raise outcome.interrupted
         return outcome.exit_code
@@ -115,7 +114,7 @@ def recipe_command(name: str) -> click.Command:
     return _command(name, f"Build {name} and what it needs, and audit each wheel.", (name,))
 
 
-def _show_plan(prepared: Prepared, home: Home) -> None:
+def _show_plan(prepared: Prepared, session: Session) -> None:
     """Show the plan on standard error, when there is something to be done."""
     if not prepared.plan.builds:
         return
@@ -123,10 +122,12 @@ def _show_plan(prepared: Prepared, home: Home) -> None:
     from orchestrator.report.tables import console, forecast_lines, plan_heading, plan_table
 
     out = console(stderr=True)
-    out.print(plan_heading(prepared.plan, prepared.toolkit_text))
+    out.print(
+        plan_heading(prepared.plan, prepared.toolkit_text, session.network.text if session.offline else "")
+    )
     out.print(plan_table(prepared.plan))
     out.print()
-    forecast = foreseen(prepared.plan, home)
+    forecast = foreseen(prepared.plan, session.home)
     if forecast is not None:
         out.print(forecast_lines(forecast), soft_wrap=True)
         out.print()
@@ -155,6 +156,15 @@ def _show(outcome: Outcome, home: Home) -> None:
     out.print(f"state   {home.root}", soft_wrap=True)
 
 
+def tell(failures: Iterable[Failure], log_format: LogFormat, emit: Emit, *, debug: bool) -> None:
+    """Tell of each failure: people on standard error, programs that read nothing else by an event."""
+    for failure in failures:
+        if log_format == "jsonl":
+            emit(_note(failure))
+        else:
+            _tell(failure, debug=debug)
+
+
 def _tell(failure: Failure, *, debug: bool) -> None:
     """Tell what failed: the component and what went wrong first, then where to look, then what to do."""
     click.echo(f"error: {failure.step}: {_text(failure)}", err=True)
@@ -165,7 +175,7 @@ def _tell(failure: Failure, *, debug: bool) -> None:
 
 
 def _note(failure: Failure) -> Note:
-    """Return the same as an event, for programs that read nothing else."""
+    """Return the same as an event."""
     from orchestrator.report.events import Note
 
     return Note("error", _text(failure), failure.step)
@@ -186,15 +196,5 @@ def _json(prepared: Prepared, outcome: Outcome) -> dict[str, object]:
         "worked": outcome.worked,
         "dist": str(outcome.dist),
         "rows": [row.to_json() for row in outcome.rows],
-        "failures": [
-            {
-                "name": failure.step,
-                "code": failure.error.code,
-                "exit_code": failure.error.exit_code,
-                "text": failure.error.message,
-                "where": failure.error.where,
-                "hint": failure.error.hint,
-            }
-            for failure in outcome.failures
-        ],
+        "failures": [failure.to_json() for failure in outcome.failures],
     }

@@ -24,10 +24,12 @@ if TYPE_CHECKING:
 COMMANDS = {
     "all": ("build", "all_command", "Build every component of a stack, and audit each wheel."),
     "plan": ("plan", "command", "Show what would be done, and why."),
+    "probe": ("probe", "command", "Compile and audit one unit of each component, before the night."),
     "why": ("why", "command", "Name the ingredient that makes a component build again."),
     "log": ("log", "command", "Show the newest log of a component, or what it compiled."),
     "fetch": ("fetch", "command", "Download and verify all that a build needs."),
     "lock": ("lock", "command", "Resolve a stack for a platform and Python, and write its lock."),
+    "patch": ("patch", "command", "Judge whether patches apply to the pins, or to a newer upstream."),
     "audit": ("audit", "command", "Read which GPUs a wheel holds machine code for."),
     "diagnose": ("diagnose", "command", "Say what went wrong in a log or pasted output, and what to do."),
     "arch": ("arch", "command", "Explain an arch list and translate it for each build system."),

@@ -16,15 +16,18 @@ if TYPE_CHECKING:
 @click.command("plan")
 @click.argument("names", nargs=-1, metavar="[all|RECIPE...]")
 @what_to_plan
+@click.option("--offline", is_flag=True, help="Say what would keep the network from the build's commands.")
 @json_option
 def command(
     names: tuple[str, ...],
     *,
     ask: Ask,
+    offline: bool,
     as_json: bool,
 ) -> None:
     """Show what `sparkbuild all` or `sparkbuild RECIPE` would do: steps, action, why, order."""
     from orchestrator.build.foresee import foreseen
+    from orchestrator.build.isolation import isolation
     from orchestrator.build.prepare import prepare
     from orchestrator.report.events import Note
     from orchestrator.store.home import Home
@@ -35,8 +38,10 @@ def command(
         emit(Note("warning", f"{fault.message}; {fault.hint}"))
     emit.close()
     forecast = foreseen(prepared.plan, home)
+    network = isolation(offline=offline)
     if as_json:
-        print_json({**prepared.plan.to_json(), "forecast": forecast and forecast.to_json()})
+        more = {"forecast": forecast and forecast.to_json(), "network": network.held}
+        print_json({**prepared.plan.to_json(), **more})
         return
     from orchestrator.report.tables import (
         console,
@@ -47,7 +52,7 @@ def command(
     )
 
     out = console()
-    out.print(plan_heading(prepared.plan, prepared.toolkit_text))
+    out.print(plan_heading(prepared.plan, prepared.toolkit_text, network.text if offline else ""))
     out.print(plan_table(prepared.plan))
     if forecast is not None:
         out.print()

@@ -20,12 +20,14 @@ from orchestrator.jobs.budget import Room, end_now, start_now
 from orchestrator.jobs.history import Cost
 from orchestrator.jobs.images import images
 from orchestrator.jobs.link import PREFIX, SOCKET, Link, sweep
+from orchestrator.jobs.pick import LAST_WORD_S, TURNED_AWAY
 from orchestrator.jobs.turns import StepJobs, Turn
 from orchestrator.jobs.units import Kind, Record, Unit
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from orchestrator.jobs.pick import Pick
     from orchestrator.jobs.units import How
 
 TICK_S = 0.5
@@ -209,8 +211,8 @@ class Broker:
         name, folder, pid, asked, compiler, *arguments = fields
         kind: Kind = "link" if asked == "link" else "compile"
         step = self._steps.get(name)
-        if step is None:
-            link.say("stop", f"{name!r} is not being built")
+        if step is None or step.over:
+            link.say("stop", f"{name!r} is not being built" if step is None else TURNED_AWAY)
             return
         self._number += 1
         unit = Unit(self._number, name, folder, kind, compiler, tuple(arguments))
@@ -221,9 +223,19 @@ class Broker:
             link.say("stop", reason)
             return
         link.number, link.pid = unit.number, int(pid)
-        step.enter(unit)
-        self._turns[unit.number] = Turn(unit, step, made, step.history.expected(unit, made))
-        link.say("go", unit.number)
+        turn = Turn(unit, step, made, step.history.expected(unit, made), launcher=link)
+        self._turns[unit.number] = turn
+        if step.pick is not None and not step.pick.lets(unit, made, time.monotonic()):
+            turn.state = "parked"
+            link.say("wait")
+            return
+        self._go(turn)
+
+    def _go(self, turn: Turn) -> None:
+        turn.state = "launched"
+        turn.step.enter(turn.unit)
+        if turn.launcher is not None:
+            turn.launcher.say("go", turn.unit.number)
 
     def _wants(self, link: Link, number: int, pid: int) -> None:
         turn = self._turns.get(number)
@@ -237,7 +249,7 @@ class Broker:
         while turn.gate is not None and turn.gate.has_more():  # its last word, on another connection
             self._serve(turn.gate)
         code, cpu_s, wall_s, way = int(fields[0]), float(fields[1]), float(fields[2]), fields[3]
-        is_open = self._steps.get(turn.step.name) is turn.step
+        is_open = self._steps.get(turn.step.name) is turn.step and not turn.step.over
         again = turn.again(code, cache=way == "cache") if is_open and way != "silent" else None
         if again:
             self._warn(turn.unit.step, again)
@@ -253,6 +265,10 @@ class Broker:
         self._record(turn.step, turn.record(how, code, cpu_s, wall_s))
 
     def _record(self, step: StepJobs, record: Record) -> None:
+        if step.over:  # it was ended by us
+            return
+        if step.pick is not None:
+            step.pick.ended(record, time.monotonic())
         step.records.append(record)
         step.listen(record)
 
@@ -265,7 +281,8 @@ class Broker:
             if turn.gate is not None:
                 turn.gate.kill()
             del self._turns[link.number]
-            self._record(turn.step, turn.record("lost"))
+            if turn.state != "parked":
+                self._record(turn.step, turn.record("lost"))
         link.kill()
 
     def _tick(self, now: float) -> None:
@@ -275,16 +292,38 @@ class Broker:
             self._save_at = now + SAVE_S
             for step in self._steps.values():
                 step.history.save()
-        if not running and not waiting:
+        parked = [turn for turn in self._turns.values() if turn.state == "parked"]
+        if not running and not waiting and not parked:
             return
         if now >= self._measure_at:
             self._measure(running)
             self._measure_at = now + max(TICK_S, _SHARE * (time.monotonic() - now))
         if now >= self._breathe_at:
             self._breathe_at = now + ALIVE_S
-            for turn in waiting:
-                turn.tell("wait")
+            for link in [*(turn.gate for turn in waiting), *(turn.launcher for turn in parked)]:
+                if link is not None:
+                    link.say("wait")
         self._hand_out(running, waiting, now)
+        for step in self._steps.values():
+            self._pick(step, step.pick, now)
+
+    def _pick(self, step: StepJobs, pick: Pick | None, now: float) -> None:
+        """Let units of a probe go that wait, or end them all when it is over."""
+        if pick is None:
+            return
+        mine = [turn for turn in self._turns.values() if turn.step is step]
+        waiting = [turn for turn in mine if turn.state == "parked"]
+        for turn in pick.released(waiting, len(mine) - len(waiting), now, self._slots):
+            self._go(turn)
+        if pick.over_at is None or now < pick.over_at + LAST_WORD_S:
+            return
+        for turn in mine:
+            if turn.state == "parked" and turn.launcher is not None:
+                turn.launcher.say("stop", TURNED_AWAY)
+                turn.launcher.number = 0
+                del self._turns[turn.unit.number]
+            elif turn.gate is not None:
+                turn.gate.kill()
 
     def _hand_out(self, running: list[Turn], waiting: list[Turn], now: float) -> None:
         """End the unit that is too much, or start those that fit."""

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     from orchestrator.jobs.history import Cost, History
     from orchestrator.jobs.link import Link
+    from orchestrator.jobs.pick import Pick
     from orchestrator.jobs.units import How, Unit
 
 MEMORY_CODES = frozenset((9, 137, 143, 247, -9))
@@ -47,7 +48,14 @@ class StepJobs:
     """Called with each unit that has ended: in the broker's thread, or in `close`."""
     journal: Path | None = None
     """Folder that holds a file for each unit on its way, with the path of what it makes."""
+    pick: Pick | None = None
+    """The one unit that is compiled, where all others wait; None: all are."""
     records: list[Record] = field(default_factory=list)
+
+    @property
+    def over(self) -> bool:
+        """Whether nothing more is compiled, since what a probe was about is known."""
+        return self.pick is not None and self.pick.over
 
     def enter(self, unit: Unit) -> None:
         """Note that a unit is on its way: if nobody tells how it ends, what it makes may be half written."""
@@ -72,7 +80,9 @@ class Turn:
     images: tuple[str, ...]
     cost: Cost
     """What it is expected to take."""
-    state: Literal["launched", "waiting", "running"] = "launched"
+    launcher: Link | None = None
+    state: Literal["parked", "launched", "waiting", "running"] = "launched"
+    """`parked`: a probe holds its launcher."""
     since: float = 0.0
     """When that began, on a clock that only goes forward."""
     tries: int = 0

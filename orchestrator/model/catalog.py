@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 VARIABLE = "SPARKBUILD_RECIPES"
 COMMANDS = frozenset(
     {
-        *("all", "plan", "why", "log", "fetch", "lock", "audit", "arch", "store"),
+        *("all", "plan", "probe", "why", "log", "fetch", "lock", "audit", "arch", "store", "patch"),
         *("doctor", "diagnose", "env", "install", "smoke", "cache", "ci"),
     }
 )

@@ -97,6 +97,8 @@ class Variant(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=T
     env: dict[str, str] = {}
     config_settings: dict[str, str] = {}
     commands: tuple[tuple[str, ...], ...] = ()
+    estimate: BuildEstimate | None = None
+    """Takes the place of that of `build`."""
 
 
 class UnitException(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):

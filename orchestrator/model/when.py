@@ -170,18 +170,21 @@ def _merged(build: Build, kept: Callable[[When | None], bool]) -> Build:
     """Add the variants that hold, in their order: lists grow, of two values the later one stays."""
     requires, commands = build.requires, build.commands
     env, config = dict(build.env), dict(build.config_settings)
+    estimate = build.estimate
     for variant in build.variants:
         if kept(variant.when):
             requires += variant.requires
             commands += variant.commands
             env.update(variant.env)
             config.update(variant.config_settings)
+            estimate = variant.estimate or estimate
     return msgspec.structs.replace(
         build,
         requires=requires,
         commands=commands,
         env=env,
         config_settings=config,
+        estimate=estimate,
         elsewhere=tuple(exempt for exempt in build.elsewhere if kept(exempt.when)),
         repair=_repair(build.repair, kept),
         variants=(),

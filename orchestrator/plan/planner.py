@@ -11,6 +11,7 @@ import msgspec
 from orchestrator.errors import NotApplicableError, RecipeError, UnknownNameError
 from orchestrator.model.arch import normal_form
 from orchestrator.model.dialects import env_value
+from orchestrator.model.pins import pin_of, unverified
 from orchestrator.model.when import policy_of, resolved
 from orchestrator.plan.effective import effective
 from orchestrator.plan.estimate import estimated
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from orchestrator.model.lock import Lock, LockedComponent, LockedSource
     from orchestrator.model.recipe import Recipe
     from orchestrator.model.stack import Stack
+    from orchestrator.model.when import ResolvedRecipe
     from orchestrator.plan.estimate import UnitCosts
 
 
@@ -54,6 +56,8 @@ class PlanInputs:
     """(recipe, patch name) -> sha256 of its bytes."""
     text_digest: Callable[[str, str], str] = _no_texts
     """(recipe, file of ours that goes into a wheel) -> sha256 of its bytes."""
+    patch_seen_at: Callable[[str, str], Collection[str]] | None = None
+    """(recipe, patch name) -> versions and commits at which it was judged; None: nobody asks."""
     device: Device | None = None
     local_sources: Mapping[tuple[str, str], str] = field(default_factory=dict)
     """(recipe, source) -> digest of a local tree that takes its place."""
@@ -157,6 +161,7 @@ def _keyed(inputs: PlanInputs, name: str, needs: tuple[str, ...], done: Mapping[
         policy=view.modules,
         arch_env=arch_env,
         notes=tuple(note.text for note in chosen.notes) + tuple(drop.reason for drop in chosen.dropped),
+        unverified=_unverified(inputs, view, locked),
     )
     if step.reason is not None:
         return step
@@ -197,6 +202,18 @@ def _unread(
         if done[need].unread:
             return f"builds on {need}, which has an unresolved source: {command} reads its commit"
     return None
+
+
+def _unverified(inputs: PlanInputs, view: ResolvedRecipe, locked: LockedComponent) -> dict[str, str]:
+    """Return patch -> why, of those that nobody has judged at the very state of the source that is pinned."""
+    found: dict[str, str] = {}
+    for patch in view.patches:
+        if inputs.patch_seen_at is None or (view.name, patch.source) in inputs.local_sources:
+            continue
+        pin = pin_of(view.sources[patch.source], locked.sources.get(patch.source), version=view.version)
+        if (why := unverified(pin, inputs.patch_seen_at(view.name, patch.name))) is not None:
+            found[patch.name] = why
+    return found
 
 
 def _own_devices(entries: tuple[Entry, ...]) -> tuple[Device, ...]:

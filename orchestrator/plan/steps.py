@@ -65,6 +65,8 @@ class KeyedStep:
     arch_env: Mapping[str, str] = field(default_factory=dict)
     ingredients: Mapping[str, str] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
+    unverified: Mapping[str, str] = field(default_factory=dict)
+    """Patch -> why it is `unverified-at-pin`: nobody has judged it at what the stack pins of its source."""
 
     @property
     def unread(self) -> bool:
@@ -97,6 +99,12 @@ class Step:
         """The recipe's name."""
         return self.keyed.name
 
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What else is to be known of it. What was built before has shown that its patches apply."""
+        unverified = self.keyed.unverified if self.action == "build" else {}
+        return (*self.keyed.notes, *(f"patch {name} is {why}" for name, why in unverified.items()))
+
     def to_json(self) -> dict[str, Any]:
         """Return the step as the plan JSON shows it."""
         keyed = self.keyed
@@ -114,7 +122,7 @@ class Step:
                 "disk_bytes": self.estimate.disk_bytes,
                 "units": self.estimate.units,
             },
-            "notes": list(keyed.notes),
+            "notes": list(self.notes),
             **self._published(),
         }
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Literal
 if TYPE_CHECKING:
     from orchestrator.jobs.units import How
 
-Ending = Literal["built", "reuse", "rejected", "failed", "skipped", "stopped"]
+Ending = Literal["built", "probed", "reuse", "rejected", "failed", "skipped", "stopped"]
 """`stopped`: a signal or a deadline came; its build tree is kept."""
 
 

@@ -74,8 +74,8 @@ def outcome(event: StepEnded) -> str:
     """Say how a step ended, and after what time: `built in 3 min 12 s`."""
     took = show_seconds(event.wall_s)
     match event.ending:
-        case "built":
-            return f"built in {took}"
+        case "built" | "probed":
+            return f"{event.ending} in {took}"
         case "reuse":
             return f"reused, which took {took}"
         case "rejected":

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
 
+    from orchestrator.build.probe import Probed
     from orchestrator.jobs.units import Record
     from orchestrator.plan.forecast import Forecast
     from orchestrator.plan.steps import Plan, Step
@@ -88,9 +89,10 @@ def _table(*columns: str, right: Sequence[str] = ()) -> Table:
     return table
 
 
-def plan_heading(plan: Plan, toolkit: str) -> str:
-    """Return the lines above the plan: what is asked for, and with which toolkit."""
-    return f"stack {plan.stack}, arch {plan.arch}, {plan.target}\n{toolkit}\n"
+def plan_heading(plan: Plan, toolkit: str, network: str = "") -> str:
+    """Return the lines above the plan: what is asked for, with which toolkit, and what of the network."""
+    told = f"{network}\n" if network else ""
+    return f"stack {plan.stack}, arch {plan.arch}, {plan.target}\n{toolkit}\n{told}"
 
 
 def forecast_lines(forecast: Forecast) -> str:
@@ -155,7 +157,7 @@ def plan_table(plan: Plan) -> Table:
     """Return the plan: order, component, version, action, arch, why."""
     table = _table("#", "component", "version", "action", "arch", "why", right=("#",))
     for number, step in enumerate(plan.steps, 1):
-        why = "; ".join((step.why, *step.keyed.notes))
+        why = "; ".join((step.why, *step.notes))
         row = (step.name, step.keyed.version, step.action, step.keyed.arch or "—", why)
         table.add_row(str(number), *row)
     return table
@@ -175,6 +177,25 @@ def run_table(rows: Sequence[Row]) -> Table:
             show_seconds(row.cpu_s),
             show_bytes(row.peak_bytes),
             row.coverage or "—",
+        )
+    return table
+
+
+def probe_table(rows: Sequence[Probed]) -> Table:
+    """Return the table that ends a probe."""
+    table = _table(
+        "component", "version", "unit", "asked for", "CPU", "peak", "result", right=("CPU", "peak")
+    )
+    for row in rows:
+        told = f"{row.result}: {row.coverage}" if row.coverage else row.result
+        table.add_row(
+            row.component,
+            row.version,
+            row.unit or "—",
+            ", ".join(row.images) or "—",
+            "cached" if row.cached else show_seconds(row.cpu_s),
+            show_bytes(row.peak_bytes),
+            told,
         )
     return table
 

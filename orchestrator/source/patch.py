@@ -1,27 +1,28 @@
 """Applies patches without fuzz: all are judged first, on top of each other, then all are written or none.
 
-A hunk's context must be there to the byte. It may have moved, if it stands in exactly one place.
+A hunk's context must be there to the byte. It may have moved, if it stands in exactly one place. One that
+does not apply keeps no other from being judged.
 """
 
 from __future__ import annotations
 
 import errno
 import os
-import secrets
-from contextlib import suppress
+from collections import Counter
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Literal
 
 from orchestrator.errors import PatchError
-from orchestrator.source import disk
 from orchestrator.source.patch_format import FilePatch, Hunk, Patch, split_lines
+from orchestrator.source.patch_write import write_files
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
-State = Literal["applies", "already", "conflict", "unjudged"]
+State = Literal["applies", "already-upstream", "out-of-versions", "conflict", "unjudged"]
+_NOTHING: Mapping[str, str] = MappingProxyType({})
 _SHOWN = 100
 
 
@@ -52,8 +53,9 @@ class Judged:
 
     Attributes:
         name: of the patch.
-        state: `already` when all of it is in the tree; `unjudged` when an earlier patch of the same
-            files failed.
+        state: `already-upstream` when all of it is in the tree; `out-of-versions` when its recipe leaves
+            it out; `unjudged` when it does not apply, and an earlier patch of the same files failed: it
+            may stand on that one.
         reason: why it does not apply; empty when it does.
         moved: hunks that were not where they say.
         where: the patch file, and the line of the hunk in it.
@@ -72,9 +74,15 @@ class _Conflict(Exception):  # noqa: N818 - it never leaves this module
     at: int
 
 
-def judge(tree: Path, patches: Sequence[Patch]) -> list[Judged]:
-    """Say of each patch whether it applies to a tree, on top of those before it. Nothing is written."""
-    return _judge(tree, patches)[0]
+def judge(tree: Path, patches: Sequence[Patch], *, left_out: Mapping[str, str] = _NOTHING) -> list[Judged]:
+    """Say of each patch whether it applies to a tree, on top of those before it. Nothing is written.
+
+    Args:
+        tree: the source.
+        patches: in their order.
+        left_out: name of a patch that is not applied -> why.
+    """
+    return _judge(tree, patches, left_out)[0]
 
 
 def apply(tree: Path, patches: Sequence[Patch]) -> list[Judged]:
@@ -98,11 +106,11 @@ def apply(tree: Path, patches: Sequence[Patch]) -> list[Judged]:
         )
         hint = (
             "the patch can go, or `when: {version: …}` limits it to versions that need it"
-            if first.state == "already"
+            if first.state == "already-upstream"
             else "the tree is untouched; make the patch anew for this version, or limit it with `when:`"
         )
         raise PatchError(f"patch {first.name} {first.reason}{more}", where=first.where, hint=hint)
-    _write(tree, files)
+    write_files(tree, files)
     return judged
 
 
@@ -120,36 +128,43 @@ def apply_to(patch: Patch, get: Callable[[str], Blob | None]) -> tuple[Files, tu
         ) from conflict
 
 
-def _judge(tree: Path, patches: Sequence[Patch]) -> tuple[list[Judged], Files]:
+def _judge(
+    tree: Path, patches: Sequence[Patch], left_out: Mapping[str, str] = _NOTHING
+) -> tuple[list[Judged], Files]:
     overlay: Files = {}
-    spoiled: set[str] = set()
+    spoiled: dict[str, str] = {}
     judged: list[Judged] = []
 
     def get(path: str) -> Blob | None:
         return overlay[path] if path in overlay else _read(tree, path)
 
     for patch in patches:
-        touched = {file.path for file in patch.files}
-        if touched & spoiled:
-            spoiled |= touched
-            judged.append(
-                Judged(patch.name, "unjudged", "stands on a patch that does not apply", where=patch.where)
-            )
+        if patch.name in left_out:
+            judged.append(Judged(patch.name, "out-of-versions", left_out[patch.name], where=patch.where))
             continue
         try:
             files, moved = _applied(patch, get, before=overlay)
         except _Conflict as conflict:
-            if _is_there(patch, get):
-                text = "is already in this version: the patch can go"
-                judged.append(Judged(patch.name, "already", text, where=patch.where))
-            else:
-                spoiled |= touched
-                where = f"{patch.where}:{conflict.at}"
-                judged.append(Judged(patch.name, "conflict", conflict.reason, where=where))
+            judged.append(_failed(patch, conflict, spoiled, there=_is_there(patch, get)))
+            if judged[-1].state != "already-upstream":
+                spoiled |= {file.path: patch.name for file in patch.files if file.path not in spoiled}
             continue
         overlay |= files
         judged.append(Judged(patch.name, "applies", moved=moved, where=patch.where))
     return judged, overlay
+
+
+def _failed(patch: Patch, conflict: _Conflict, spoiled: Mapping[str, str], *, there: bool) -> Judged:
+    """Judge a patch that does not apply; `spoiled`: file -> the patch of it that failed first."""
+    if there:
+        text = "is already in this version: the patch can go"
+        return Judged(patch.name, "already-upstream", text, where=patch.where)
+    where = f"{patch.where}:{conflict.at}"
+    for file in patch.files:
+        if file.path in spoiled:
+            text = f"does not apply without {spoiled[file.path]}, which changes {file.path} too"
+            return Judged(patch.name, "unjudged", text, where=where)
+    return Judged(patch.name, "conflict", conflict.reason, where=where)
 
 
 def _applied(
@@ -258,14 +273,27 @@ def _fits(block: tuple[bytes, ...], lines: list[bytes], at: int) -> bool:
 
 
 def _difference(hunk: Hunk, lines: list[bytes]) -> str:
-    """Say which line differs, at the place where most of the hunk's first lines are found."""
-    declared = hunk.old_start - 1
+    """Say which line differs, at the place where most of the hunk's lines are found."""
+    place = _likeliest(hunk, lines)
     for offset, expected in enumerate(hunk.old):
-        found = lines[declared + offset] if 0 <= declared + offset < len(lines) else None
+        found = lines[place + offset] if place + offset < len(lines) else None
         if found != expected:
             told = "the end of the file" if found is None else _shown(found)
-            return f"expected {_shown(expected)} at line {declared + offset + 1}, found {told}"
-    return f"its context at line {hunk.old_start} belongs to an earlier hunk"
+            return f"expected {_shown(expected)} at line {place + offset + 1}, found {told}"
+    return f"its context at line {place + 1} belongs to an earlier hunk"
+
+
+def _likeliest(hunk: Hunk, lines: list[bytes]) -> int:
+    """Return the index where most of a hunk's lines stand, next to where it says; there if none does."""
+    declared = hunk.old_start - 1
+    at: dict[bytes, list[int]] = {line: [] for line in hunk.old}
+    for index, line in enumerate(lines):
+        if line in at:
+            at[line].append(index)
+    votes = Counter({declared: 0})
+    for offset, line in enumerate(hunk.old):
+        votes.update(index - offset for index in at[line] if index >= offset)
+    return max(votes, key=lambda place: (votes[place], -abs(place - declared)))
 
 
 def _shown(line: bytes) -> str:
@@ -331,40 +359,3 @@ def _read_plain(tree: Path, path: str) -> Blob | None:
     if not here.is_file():
         raise _Conflict(f"does not apply: {path} is no plain file", 0)
     return Blob(here.read_bytes(), bool(here.stat().st_mode & 0o100))
-
-
-def _write(tree: Path, files: Mapping[str, Blob | None]) -> None:
-    """Write all to temporary files first; only renames and removals follow."""
-    staged: dict[Path, Path] = {}
-    try:
-        with disk.telling_full(tree):
-            for path, blob in files.items():
-                if blob is not None:
-                    staged[tree / path] = _staged(tree, tree / path, blob)
-    except BaseException:
-        for temporary in staged.values():
-            temporary.unlink(missing_ok=True)
-        raise
-    for place, temporary in staged.items():
-        temporary.replace(place)
-    for path, blob in files.items():
-        # A folder stands there if a patch made a file, one deleted it, and one made files below the name.
-        if blob is None and not (tree / path).is_dir():
-            (tree / path).unlink(missing_ok=True)
-
-
-def _staged(tree: Path, place: Path, blob: Blob) -> Path:
-    place.parent.mkdir(parents=True, exist_ok=True)
-    time = (place if place.exists() else tree).stat().st_mtime_ns
-    # Short, as the file's own name may be as long as names can be; random, so that it is nobody's.
-    temporary = place.with_name(f".sparkbuild-{secrets.token_hex(8)}")
-    try:
-        with temporary.open("xb") as sink:
-            sink.write(blob.data)
-        temporary.chmod(0o755 if blob.executable else 0o644)
-        os.utime(temporary, ns=(time, time))
-    except BaseException:
-        with suppress(OSError):
-            temporary.unlink()
-        raise
-    return temporary

@@ -13,7 +13,11 @@ from orchestrator.source.archive_judge import DEEPEST
 if TYPE_CHECKING:
     from pathlib import Path
 
-FIELDS = ("Why", "Upstream", "Versions", "Remove-when")
+FIELDS = ("Why", "Upstream", "Versions", "Seen-at", "Remove-when")
+"""Of the header; each shipped patch has all of them."""
+UNSEEN = "none"
+"""What `Seen-at:` says when nobody has judged a patch anywhere yet."""
+_COMMIT = re.compile(r"[0-9a-f]{40}")
 _HUNK = re.compile(rb"@@ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@")
 _FIELD = re.compile(r"([A-Z][A-Za-z-]*): *(.*)")
 _MOST_DIGITS = 9
@@ -69,10 +73,11 @@ class Patch:
 
     Attributes:
         name: of the file, without `.patch`.
-        header: `Why`, `Upstream`, `Versions`, `Remove-when` and what else stands before the diffs.
+        header: `FIELDS` and what else stands before the diffs.
         files: in order.
         digest: sha256 of the diffs; the header does not count, so that a better reason rebuilds nothing.
         where: the file, for messages.
+        seen_at: versions and full commits of its target at which somebody has judged it to apply.
     """
 
     name: str
@@ -80,6 +85,7 @@ class Patch:
     files: tuple[FilePatch, ...]
     digest: str
     where: str
+    seen_at: tuple[str, ...] = ()
 
 
 def read_patch(path: Path) -> Patch:
@@ -109,7 +115,7 @@ def parse_patch(name: str, data: bytes, *, where: str | None = None) -> Patch:
 
     Raises:
         PatchError: malformed, something that is not supported (renames, binary diffs), a path that leads
-            out of the tree, or no `Why:`; `where` gives the line.
+            out of the tree, no `Why:`, or a `Seen-at:` that names none; `where` gives the line.
     """
     where = where or name
     parser = _Parser(where, data)
@@ -126,7 +132,8 @@ def parse_patch(name: str, data: bytes, *, where: str | None = None) -> Patch:
             twice.at - 1, f"{twice.path} stands in it twice", "join the two, or split the patch"
         )
     body = b"".join(parser.lines[begin:])
-    return Patch(name, header, tuple(files), hashlib.sha256(body).hexdigest(), where)
+    digest = hashlib.sha256(body).hexdigest()
+    return Patch(name, header, tuple(files), digest, where, _seen_at(header, parser))
 
 
 def _begins(lines: list[bytes], index: int) -> bool:
@@ -150,6 +157,24 @@ def _header(lines: list[bytes]) -> dict[str, str]:
         else:
             last = None
     return header
+
+
+def _seen_at(header: dict[str, str], parser: _Parser) -> tuple[str, ...]:
+    from packaging.version import InvalidVersion, Version
+
+    text = header.get("Seen-at", UNSEEN)
+    names = () if text.strip() == UNSEEN else tuple(name.strip() for name in text.split(","))
+    for name in names:
+        if not _COMMIT.fullmatch(name):
+            try:
+                Version(name)
+            except InvalidVersion:
+                raise parser.malformed(
+                    0,
+                    f"Seen-at names {name!r}",
+                    f"versions or full commits, with commas between them; or `{UNSEEN}`",
+                ) from None
+    return names
 
 
 class _Parser:

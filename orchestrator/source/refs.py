@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 from orchestrator.errors import MismatchError, OfflineError, RecipeError, SourceError
@@ -62,6 +63,36 @@ def tag_commit(
             f"the repository has no tag {tag}",
             where=redacted(url),
             hint=f"`git ls-remote --tags {redacted(url)}` lists what it has; change the tag in the stack",
+        )
+    return commit
+
+
+def ref_commit(
+    url: str, ref: str, *, offline: bool = False, emit: Emit = silent, mirrors: Mirrors = NO_MIRRORS
+) -> str:
+    """Return the full commit that a tag, a branch, `HEAD` or a full commit names now; a tag goes first.
+
+    Args and errors as `tag_commit`; a full commit is not looked up.
+    """
+    if re.fullmatch(rf"[0-9a-f]{{{_ID}}}", ref):
+        return ref
+    place = mirrors.repository(url)
+    if offline and not place.startswith(("/", "file://")):
+        raise OfflineError(
+            f"which commit {ref} is must be asked, and the network is not allowed",
+            where=redacted(url),
+            hint="name a full commit that is here, or a folder",
+        )
+    emit(Progress("git", f"looking up {ref} of {redacted(url)}"))
+    tag, branch = f"refs/tags/{ref}", f"refs/heads/{ref}"
+    names = [f"{tag}^{{}}", tag, branch, *([ref] if ref == "HEAD" or ref.startswith("refs/") else [])]
+    found = _refs(place, *names)
+    commit = next((found[name] for name in names if name in found), None)
+    if commit is None:
+        raise SourceError(
+            f"the repository has no tag or branch {ref}",
+            where=redacted(url),
+            hint=f"`git ls-remote {redacted(url)}` lists what it has; a commit takes all 40 digits",
         )
     return commit
 

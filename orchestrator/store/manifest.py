@@ -67,6 +67,8 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     """What went into the key: name of the ingredient -> its value or digest."""
     audit: Audit | None = None
     cost: Cost = Cost()
+    network: str = ""
+    """What was between the build's commands and the network: `namespace`, `variables` or `open`."""
     created: str = ""
     """UTC, ISO 8601."""
     log: str | None = None

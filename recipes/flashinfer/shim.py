@@ -44,7 +44,8 @@ def get_jit_cache_providers() -> tuple[JitCacheProvider, ...]:
     for entry in sorted(entry_points(group=GROUP), key=lambda entry: entry.name):
         told = entry.load()()
         if told["schema_version"] != SCHEMA_VERSION:
-            logger.warning("%s speaks version %s, not %s", entry.value, told["schema_version"], SCHEMA_VERSION)
+            spoken = told["schema_version"]
+            logger.warning("%s speaks version %s, not %s", entry.value, spoken, SCHEMA_VERSION)
             continue
         found.append(
             JitCacheProvider(

@@ -104,6 +104,19 @@ def test_wrong_bytes_below_are_never_built_against(chain: PureStack) -> None:
     assert says(chain, "upper") == "SAYS = ['upper', 'middle', 'lower', 'new']"
 
 
+def test_offline_keeps_the_network_from_commands_and_the_manifest_says_how(stack: PureStack) -> None:
+    code = "says.append(sorted(line.split(':')[0].strip() for line in open('/proc/net/dev') if ':' in line))"
+    stack.project("asks", code=code)
+    ran = stack.run("all", "--offline")
+    assert ran.code == 0, ran.err
+    assert "no network" in ran.err
+    held = json.loads(stack.stored("asks").with_name("manifest.json").read_text())["network"]
+    if held == "namespace":
+        assert "['lo']" in says(stack, "asks")
+    else:
+        assert (held, "by variables only" in ran.err) == ("variables", True)
+
+
 LEAVES = "import os; path = wheel_directory + '/odd-1.0-py3-none-any.whl'; os.{}; return path[-24:]"
 
 

@@ -364,3 +364,16 @@ def test_names_cost_no_yaml() -> None:
         check=True,
     )
     assert finished.stdout.strip() == "[]"
+
+
+def test_texts_lie_in_the_folder_that_is_called_like_the_recipe(checkout: Path, user: Path) -> None:
+    for place in (checkout.parent / "recipes", user):
+        add_recipe(place, "vec", text=BUILT)
+        (place / "vec").mkdir()
+    (checkout.parent / "recipes/vec/shim.py").touch()
+    (user / "vec/own.py").touch()
+    found = catalog(checkout, user)
+    assert found.text_file("vec", "own.py") == user / "vec/own.py"
+    assert found.text_file("vec", "shim.py") == checkout.parent / "recipes/vec/shim.py"
+    with pytest.raises(RecipeError, match=r"no file gone\.py in .*/vec"):
+        found.text_file("vec", "gone.py")

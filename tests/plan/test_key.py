@@ -19,6 +19,7 @@ from orchestrator.model.recipe import (
     Files,
     KernelException,
     ModulePolicy,
+    PackedWheel,
     PatchRef,
     Probe,
     Repair,
@@ -96,6 +97,16 @@ MOVES: dict[str, tuple[PlanInputs, str]] = {
     "outputs": (build(outputs=("kernels*.whl",)), "outputs"),
     "links": (build(links={"lib/libx.so": "{requires}/x/libx.so.1"}), "link lib/libx.so"),
     "repair": (build(repair=Repair(requires=("six",))), "repair"),
+    "packed wheels": (build(wheels=(PackedWheel(distribution="kernels-extra", summary="s"),)), "wheels"),
+    "text of ours": (
+        dataclasses.replace(
+            build(
+                wheels=(PackedWheel(distribution="kernels-extra", summary="s", texts={"a.py": "shim.py"}),)
+            ),
+            text_digest=lambda recipe, text: sha(f"{recipe} {text}"),
+        ),
+        "text shim.py",
+    ),
     "build requirement": (with_locked("kernels", requires=(locked_file("ninja", "2.0"),)), "requires ninja"),
     "its bytes": (
         with_locked("kernels", requires=(locked_file("ninja", content="other"),)),

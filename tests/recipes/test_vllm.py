@@ -108,13 +108,10 @@ def required(recipe: ResolvedRecipe) -> set[str]:
     return {module.match for module in recipe.modules if module.required}
 
 
-def test_each_shared_library_of_the_policy_may_be_there(recipe: Recipe) -> None:
+def test_each_shared_library_of_the_policy_may_be_there_and_no_other(recipe: Recipe) -> None:
     assert recipe.files is not None
-    assert {module.match for module in recipe.modules if module.match.endswith(".so")} <= {
-        *recipe.files.only,
-        "vllm/vllm_flash_attn/_vllm_fa2_C*.so",
-        "vllm/vllm_flash_attn/_vllm_fa3_C*.so",
-    }
+    named = {module.match for module in recipe.modules if module.match.endswith(".so")}
+    assert {glob for glob in recipe.files.only if glob.endswith(".so")} == named
 
 
 @pytest.mark.network

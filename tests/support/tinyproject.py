@@ -39,6 +39,7 @@ arch:
   env: {{TINY_NVCC_GENCODE: nvcc}}
 build:
   env: {env}
+{probe}
 modules:
   - {{match: "tiny_cuda/_C*.so", expect: {expect}}}
 """
@@ -106,6 +107,8 @@ class TinyProject:
     """Where the toolkit's layer is kept between tests."""
     patches: tuple[str, ...] = ()
     env: dict[str, str] = field(default_factory=dict)
+    probe: dict[str, Any] = field(default_factory=dict)
+    """The recipe's `probe`; empty: it has none."""
     expect: str = "native"
     commit: str = ""
     submodule: str = ""
@@ -160,6 +163,7 @@ class TinyProject:
             url=self.repository.as_uri(),
             patches=json.dumps(list(self.patches)),
             env=json.dumps(self.env),
+            probe=f"probe: {json.dumps(self.probe)}" if self.probe else "",
             expect=self.expect,
         )
         (self.recipes / "tiny-cuda.yaml").write_text(text)
@@ -203,7 +207,10 @@ class TinyProject:
     def command(self, *arguments: str, arch: str = "12.1a") -> list[str]:
         """Return the argument list of a sparkbuild command on this project; empty `arch`: without --arch."""
         options = ["--arch", arch] if arch else []
-        if arguments[0] in {"all", "plan", "why", "fetch", "tiny-cuda"} and "--cuda" not in arguments:
+        if (
+            arguments[0] in {"all", "plan", "probe", "why", "fetch", "tiny-cuda"}
+            and "--cuda" not in arguments
+        ):
             # Whatever the machine has, the tests are about the toolkit that sparkbuild provides.
             options += ["--cuda", "pip"]
         return [*SPARKBUILD, "--recipes", str(self.recipes), *arguments, *options]

@@ -1,4 +1,4 @@
-"""vLLM's own setup.py and CMake, run up to where compiling would begin: what each source would be compiled for.
+"""vLLM's own setup.py and CMake, run up to where compiling would begin: what each source is compiled for.
 
 Real: the sdist, torch, the toolkit, the build requirements, a host compiler that vLLM takes. Stand-ins: the
 ten other source trees, which an index does not have. They hold the files that vLLM's CMake files name, all
@@ -13,6 +13,7 @@ import re
 import shutil
 import subprocess
 import sys
+import zipfile
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -113,7 +114,7 @@ class VllmBox:
         recipe = shipped_catalog().recipe("vllm")
         assert recipe.build is not None
         wheels = root / "wheels"
-        command = [sys.executable, "-m", "pip", "download", "-q", "--only-binary", ":all:", "-d", wheels]
+        command = [sys.executable, "-m", "pip", "download", "-q", "--only-binary", ":all:", "-d", str(wheels)]
         subprocess.run([*command, *recipe.build.requires], check=True)
         environment = make_environment(root / "env", layers=torch.environment.layers)
         add_wheels(environment, sorted(wheels.glob("*.whl")))
@@ -121,8 +122,12 @@ class VllmBox:
         ninja = environment.bin / "ninja"
         ninja.rename(root / "ninja.real")
         # What a user may have on PATH, and what a build of ours puts there.
-        for name in ("ccache", "sccache", "sparkbuild-launcher"):
-            (environment.bin / name).write_text('#!/bin/sh\nexec "$@"\n')
+        launcher = '#!/bin/sh\nexec "$@"\n'
+        programs = dict.fromkeys(("ccache", "sccache", "sparkbuild-launcher"), launcher)
+        programs["rustc"] = "#!/bin/sh\necho rustc 1.95.0 '(0 2026-01-01)'\n"
+        programs["cargo"] = f"#!/bin/sh\ntouch {root}/cargo-ran\n"
+        for name, script in programs.items():
+            (environment.bin / name).write_text(script)
             (environment.bin / name).chmod(0o755)
         return cls(root, home, torch, environment, _host_compiler())
 
@@ -164,6 +169,19 @@ class VllmBox:
             frozenset(re.findall(r"(\S*(?:ccache|launcher))\s", graph)),
             log,
         )
+
+    def rust(self, name: str) -> tuple[int, str, bool]:
+        """Run the part of vLLM's build that is in Rust; return its status, its log, and if it ran cargo."""
+        tree = lay_sdist("vllm", self.root / name / "main", self.home)
+        done = subprocess.run(
+            [self.environment.python, "setup.py", "build_rust"],
+            cwd=tree,
+            env=self._environ("12.1a", dict.fromkeys(self.recipe.sources, tree)),
+            check=False,
+            capture_output=True,
+            text=True,
+        )
+        return done.returncode, done.stdout + done.stderr, (self.root / "cargo-ran").exists()
 
     def _environ(self, arch: str, trees: dict[str, Path]) -> dict[str, str]:
         build = self.recipe.build
@@ -207,7 +225,9 @@ class VllmBox:
         (cutlass / "include" / "cutlass" / "cutlass.h").touch()
         (cutlass / "CMakeLists.txt").write_text(CUTLASS)
         (wheel,) = fetch_wheels([CUTLASS_LIBRARY], home=self.home).values()
-        shutil.unpack_archive(wheel, cutlass / "python", "zip")
+        with zipfile.ZipFile(wheel) as held:
+            names = [name for name in held.namelist() if re.fullmatch(r"cutlass_library/\w+\.py", name)]
+            held.extractall(cutlass / "python", names)
         attention = trees["flash-attention"]
         (attention / "CMakeLists.txt").write_text(FLASH_ATTENTION)
         (attention / "fa2.cu").touch()
