@@ -6,6 +6,7 @@ import json
 import threading
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
 from orchestrator.build import interrupt
@@ -15,7 +16,7 @@ from orchestrator.jobs.broker import Broker
 from orchestrator.jobs.compilercache import find_ccache, settings
 from orchestrator.jobs.history import Cost, History
 from orchestrator.jobs.served import refusal
-from orchestrator.jobs.tools import shadow, variables, write_tools
+from orchestrator.jobs.tools import narrow_ninja, shadow, variables, write_tools
 from orchestrator.jobs.turns import StepJobs
 from orchestrator.jobs.units import hit_rate
 from orchestrator.report.events import Note, UnitEnded, Usage
@@ -23,7 +24,6 @@ from orchestrator.store.atomic import disk_errors, write_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
     from orchestrator.build.prepare import Prepared
     from orchestrator.build.session import Session
@@ -95,6 +95,9 @@ class Gated:
     def into(self, env: dict[str, str]) -> dict[str, str]:
         """Return a command's environment with this in it; none of it is in the key."""
         homes = {name: str(self.toolkit) for name in ("CUDA_HOME", "CUDA_PATH") if self.toolkit is not None}
+        if self.jobs.pick is not None and self.jobs.pick.unit is not None:
+            prefix = Path(env["VIRTUAL_ENV"])
+            narrow_ninja(self.tools, search=env["PATH"], prefix=prefix, unit=self.jobs.pick.unit)
         return {**env, **self.variables, **homes, "PATH": f"{self.tools}:{env['PATH']}"}
 
     @property
@@ -209,4 +212,5 @@ def _keep(records: list[Record], step: str, session: Session) -> None:
     write_bytes(session.units(step), lines.encode(), durable=False)
     rate = hit_rate(records)
     hits = f", {rate:.0%} of them from the compiler cache" if rate else ""
-    session.emit(Note("info", f"{len(records):,} units compiled{hits}", step))
+    many = "1 unit" if len(records) == 1 else f"{len(records):,} units"
+    session.emit(Note("info", f"{many} compiled{hits}", step))

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
+import os
 import time
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Final
 
-from orchestrator.build import verdict
+from orchestrator.build import logfile, verdict
 from orchestrator.build.gated import refused_error
-from orchestrator.build.logfile import MARK
 from orchestrator.build.stages import run_commands
-from orchestrator.errors import AuditFailedError, BuildFailedError, UnitFailedError
+from orchestrator.errors import AuditFailedError, BuildFailedError, TorchReplacedError, UnitFailedError
 from orchestrator.jobs.pick import Pick
 from orchestrator.jobs.served import serves
 
@@ -96,7 +96,7 @@ class Watch:
         *lines, self._rest = (self._rest + data).split(b"\n")
         for raw in lines:
             line = raw.decode("utf-8", "replace").strip()
-            if line.startswith(MARK.strip()):  # the environment may name anything
+            if line.startswith(logfile.MARK.strip()):  # the environment may name anything
                 continue
             pattern = next((glob for glob in self._refuse if fnmatchcase(line, glob)), None)
             if pattern is not None:
@@ -153,7 +153,7 @@ def try_unit(
     log, probe = session.log(step.name), step.keyed.view.probe
     keep = session.work(step) / OBJECT
     keep.mkdir(exist_ok=True)
-    pick = Pick(wanted(step), keep / "unit.o")
+    pick = Pick(wanted(step), probe.unit if probe is not None else None, keep / "unit.o")
     watch = Watch(log, probe.refuse if probe is not None else (), pick)
     try:
         run_commands(
@@ -169,12 +169,25 @@ def try_unit(
         )
     except _EnoughError:
         pass
+    except TorchReplacedError:
+        raise
     except BuildFailedError:
         watch.read()
         if not pick.over or (pick.cause is not None and pick.cause.how in {"failed", "lost"}):
             raise
     watch.read()
-    return _outcome(step, pick, log)
+    tried = _outcome(step, pick, log)
+    _conclude(log, f"the probe is over: {tried.record.unit.name} was compiled, and all else was stopped")
+    return tried
+
+
+def _conclude(log: Path, line: str) -> None:
+    """End the log with what it came to: a build that was stopped looks like one that failed."""
+    descriptor = logfile.open_log(log)
+    try:
+        logfile.write(log, descriptor, [line])
+    finally:
+        os.close(descriptor)
 
 
 def _outcome(step: Step, pick: Pick, log: Path) -> Tried:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -71,7 +71,8 @@ def check_command(
     from orchestrator.errors import PatchError, SourceError
     from orchestrator.model.catalog import Catalog
     from orchestrator.source.mirrors import parse_mirrors
-    from orchestrator.source.patch_check import Access, check
+    from orchestrator.source.patch_check import check
+    from orchestrator.source.patch_state import Access
     from orchestrator.store.home import Home
     from orchestrator.store.lease import Lease
 
@@ -94,7 +95,11 @@ def check_command(
     finally:
         emit.close()
     if as_json:
-        print_json({"schema": "sparkbuild.patch-check/1", "stack": value.name, **_json(found)})
+        told = {
+            "patches": [row for each in found for row in each.to_json()],
+            "missing": [missing for each in found if (missing := each.missing()) is not None],
+        }
+        print_json({"schema": "sparkbuild.patch-check/1", "stack": value.name, **told})
     else:
         _print(found)
     if any(each.error for each in found):
@@ -210,48 +215,13 @@ def _lock(catalog: Catalog, stack: Stack, home: Home) -> Lock:
     from orchestrator.model.platform import Target
 
     first: LockError | None = None
-    others = (Target(platform, python) for platform in stack.platforms for python in stack.pythons)
-    for target in (Target.here(), *others):
+    targets = [Target(platform, python) for platform in stack.platforms for python in stack.pythons]
+    for target in sorted(targets, key=lambda target: target != Target.here()):
         try:
             return with_read_commits(catalog.lock(stack.name, target), home, target)
         except LockError as error:
             first = first or error
     raise first or LockError(f"stack {stack.name} has no lock", hint="`sparkbuild lock` makes it")
-
-
-def _json(found: Sequence[Checked]) -> dict[str, Any]:
-    return {
-        "patches": [
-            {
-                "recipe": each.recipe,
-                "patch": row.patch,
-                "source": each.source,
-                "at": each.at,
-                "state": row.state,
-                "reason": (row.judged.reason or None) if row.judged else None,
-                "where": row.judged.where if row.judged else None,
-                "moved": [
-                    {"file": moved.file, "hunk": moved.hunk, "lines": moved.lines}
-                    for moved in (row.judged.moved if row.judged else ())
-                ],
-                "unverified_at_pin": row.unverified,
-            }
-            for each in found
-            for row in each.rows
-        ],
-        "missing": [
-            {
-                "recipe": each.recipe,
-                "source": each.source,
-                "code": each.error.code,
-                "message": each.error.message,
-                "where": each.error.where,
-                "hint": each.error.hint,
-            }
-            for each in found
-            if each.error is not None
-        ],
-    }
 
 
 def _print(found: Sequence[Checked]) -> None:

@@ -31,6 +31,8 @@ class Pick:
 
     wanted: Callable[[Unit, tuple[str, ...]], bool]
     """Whether a unit is the one; the first of which this is true is taken."""
+    unit: str | None
+    """Glob on the end of its source's path: ninja is asked for it alone. None: only `wanted` knows."""
     keep: Path
     """Where its object is linked to: the build may remove its own."""
     record: Record | None = None

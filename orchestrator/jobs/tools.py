@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import py_compile
 import shlex
+import shutil
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -35,11 +36,7 @@ def write_tools(folder: Path, compilers: Mapping[str, Path]) -> None:
     real.mkdir(parents=True)
     library = folder / ".lib"
     for module in _MODULES:
-        target = library / "orchestrator" / f"{module}c"
-        mode = py_compile.PycInvalidationMode.UNCHECKED_HASH
-        py_compile.compile(
-            str(_PACKAGE / module), str(target), doraise=True, optimize=2, invalidation_mode=mode
-        )
+        _compile(module, library)
     _script(folder / LAUNCHER, library, "launch", "sys.argv[1:]")
     _script(folder / GATE, library, "gate", "sys.argv[1:]")
     for name, compiler in compilers.items():
@@ -64,6 +61,31 @@ def shadow(folder: Path, toolkit: Path) -> Path:
     for program in (toolkit / "bin").iterdir():
         (place / "bin" / program.name).symlink_to(program if program.name != "nvcc" else folder / "nvcc")
     return place
+
+
+def narrow_ninja(folder: Path, *, search: str, prefix: Path, unit: str) -> None:
+    """Put a script before ninja that asks it for one object only; see `jobs.onlyone`.
+
+    Without a ninja, nothing is put: builds ask whether there is one. That of the environment is replaced:
+    some builds look for it there, and not on PATH.
+
+    Args:
+        folder: as given to `write_tools`.
+        search: the PATH on which the real one is.
+        prefix: the build environment.
+        unit: glob on the end of the path of the object's source.
+    """
+    found = shutil.which("ninja", path=search)
+    if found is None:
+        return
+    ninja = Path(found)
+    if ninja.is_relative_to(prefix):
+        ninja = ninja.rename(folder / ".real-ninja")
+        Path(found).symlink_to(folder / "ninja")
+    library = folder / ".lib"
+    _compile("jobs/onlyone.py", library)
+    code = f"from orchestrator.jobs.onlyone import main\nmain({str(ninja)!r}, sys.argv[1:], {unit!r})\n"
+    _write(folder / "ninja", library, code)
 
 
 def variables(
@@ -106,12 +128,19 @@ def variables(
     return found
 
 
+def _compile(module: str, library: Path) -> None:
+    target = library / "orchestrator" / f"{module}c"
+    mode = py_compile.PycInvalidationMode.UNCHECKED_HASH
+    py_compile.compile(str(_PACKAGE / module), str(target), doraise=True, optimize=2, invalidation_mode=mode)
+
+
 def _script(path: Path, library: Path, role: str, command: str) -> None:
+    _write(path, library, f"from orchestrator.jobs.wrapper import main\nmain({role!r}, {command})\n")
+
+
+def _write(path: Path, library: Path, code: str) -> None:
     python = getattr(sys, "_base_executable", None) or sys.executable
-    code = (
-        f"import sys\nsys.path.insert(0, {str(library)!r})\n"
-        f"from orchestrator.jobs.wrapper import main\nmain({role!r}, {command})\n"
-    )
+    code = f"import sys\nsys.path.insert(0, {str(library)!r})\n{code}"
     line = f"#!{python} {_FLAGS}"
     if len(line) > _LINE_LIMIT or " " in python:
         # the same by way of a shell, which takes half a millisecond more

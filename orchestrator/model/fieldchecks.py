@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from orchestrator.model.yamltext import Steps
 
 NAME = re.compile(r"[a-z0-9][a-z0-9-]*", re.ASCII)
+STACK = re.compile(r"[a-z0-9][a-z0-9-]*(?:\.[a-z0-9-]+)*", re.ASCII)
+"""A stack may be called by a version, such as `vllm-0.33`."""
 SOURCE = re.compile(r"[A-Za-z][A-Za-z0-9_-]*", re.ASCII)
 COMMIT = re.compile(r"[0-9a-f]{40}", re.ASCII)
 TAG = re.compile(r"[A-Za-z0-9][A-Za-z0-9._/+-]*", re.ASCII)
@@ -50,10 +52,11 @@ _RANGE = re.compile(r"(?=([^!^\[-])-([^\]-]))")
 _PLACEHOLDER = re.compile(r"(?<!\$)\{([a-z][a-z_]*)\}", re.ASCII)
 
 
-def name(text: str, file_name: str) -> Iterator[Problem]:
+def name(text: str, file_name: str, pattern: re.Pattern[str] = NAME) -> Iterator[Problem]:
     """Check the `name` field against the file's name, without suffix."""
-    if not NAME.fullmatch(text):
-        yield Problem(("name",), shown(text), "lower-case letters, digits and -, not starting with -")
+    if not pattern.fullmatch(text):
+        dots = ", and . between them" if pattern is STACK else ""
+        yield Problem(("name",), shown(text), f"lower-case letters, digits and -, not starting with -{dots}")
     elif len(text) > MAX_NAME:
         yield Problem(("name",), shown(text), f"at most {MAX_NAME} letters, since files are called by it")
     elif text != file_name:

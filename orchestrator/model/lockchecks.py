@@ -10,7 +10,7 @@ import re
 from typing import TYPE_CHECKING
 
 from orchestrator.model.convert import Problem, shown
-from orchestrator.model.fieldchecks import COMMIT, MAX_NAME, MAX_PART, MAX_PATH, NAME, SOURCE, TAG
+from orchestrator.model.fieldchecks import COMMIT, MAX_NAME, MAX_PART, MAX_PATH, NAME, SOURCE, STACK, TAG
 from orchestrator.model.lock import UNRESOLVED
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ def is_sha256(text: str) -> bool:
 
 def lock_problems(lock: Lock) -> Iterator[Problem]:
     """Yield the mistakes of a lock that its types allow."""
-    yield from _plain(lock.stack, ("stack",), NAME, "the name of a stack")
+    yield from _plain(lock.stack, ("stack",), STACK, "the name of a stack")
     yield from _plain(lock.platform, ("platform",), _PLATFORM, "a platform such as linux-x86_64")
     yield from _plain(lock.python, ("python",), _PYTHON, "a Python version such as 3.12")
     if not is_sha256(lock.inputs):

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from orchestrator.model import convert, duration, platform, recipe, stack
-from orchestrator.model.fieldchecks import NAME
+from orchestrator.model.fieldchecks import NAME, STACK
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -79,6 +79,6 @@ def _recipe_spellings(definitions: dict[str, Any]) -> None:
 
 def _stack_spellings(definitions: dict[str, Any]) -> None:
     fields = {name: definition["properties"] for name, definition in definitions.items()}
-    fields["Stack"]["name"] = {"type": "string", "pattern": f"^{NAME.pattern}$"}
+    fields["Stack"]["name"] = {"type": "string", "pattern": f"^{STACK.pattern}$"}
     fields["Stack"]["platforms"]["items"] = {"enum": list(platform.PLATFORMS)}
     fields["Component"]["commits"]["additionalProperties"] = {"type": "string", "pattern": _COMMIT}

@@ -35,7 +35,7 @@ def stack_problems(stack: Stack, file_name: str, recipes: Collection[str] | None
 
 
 def _stack(stack: Stack, file_name: str, recipes: Collection[str] | None) -> Iterator[Problem]:
-    yield from check.name(stack.name, file_name)
+    yield from check.name(stack.name, file_name, check.STACK)
     if not stack.components:
         yield Problem(("components",), "none", "at least one")
     yield from check.once(stack.platforms, ("platforms",))

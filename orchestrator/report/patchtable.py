@@ -48,20 +48,20 @@ def _details(row: Row) -> Iterator[str]:
 
 
 def moved_lines(judged: Judged) -> Iterator[str]:
-    """Yield a line for each file of which hunks have moved."""
-    files: dict[str, list[str]] = {}
+    """Yield a line for each file and distance that hunks have moved by."""
+    files: dict[tuple[str, int], list[str]] = {}
     for moved in judged.moved:
-        files.setdefault(moved.file, []).append(f"hunk {moved.hunk} {moved.lines:+d} lines")
-    for file, hunks in files.items():
-        yield f"{file}: {', '.join(hunks)}"
+        files.setdefault((moved.file, moved.lines), []).append(str(moved.hunk))
+    for (file, lines), hunks in files.items():
+        yield f"{file}: hunk{'s' if hunks[1:] else ''} {', '.join(hunks)} moved by {lines:+d} lines"
 
 
 def patch_summary(found: Sequence[Checked]) -> str:
     """Return how many patches are in which state, and below that which sources could not be had."""
     states = Counter(row.state or _UNHAD for each in found for row in each.rows)
     total = states.total()
-    counted = ", ".join(f"{number} {state}" for state, number in states.most_common())
-    lines = [f"{total} {'patch' if total == 1 else 'patches'}: {counted}"]
+    counted = ", ".join(f"{number} {state}" for state, number in sorted(states.items()))
+    lines = [f"{total} {'patch' if total == 1 else 'patches'}: {counted}" if total else "no patch to judge"]
     for each in found:
         if each.error is not None:
             where = f" ({each.error.where})" if each.error.where else ""

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 State = Literal["applies", "already-upstream", "out-of-versions", "conflict", "unjudged"]
 _NOTHING: Mapping[str, str] = MappingProxyType({})
 _SHOWN = 100
+_COMPARED = 5_000
+"""Lines of a file that are searched for one that is merely alike, which takes a second."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -284,7 +286,10 @@ def _difference(hunk: Hunk, lines: list[bytes]) -> str:
 
 
 def _likeliest(hunk: Hunk, lines: list[bytes]) -> int:
-    """Return the index where most of a hunk's lines stand, next to where it says; there if none does."""
+    """Return the index where most of a hunk's lines stand, next to where it says.
+
+    Where none does, the line that is most like its first.
+    """
     declared = hunk.old_start - 1
     at: dict[bytes, list[int]] = {line: [] for line in hunk.old}
     for index, line in enumerate(lines):
@@ -293,7 +298,14 @@ def _likeliest(hunk: Hunk, lines: list[bytes]) -> int:
     votes = Counter({declared: 0})
     for offset, line in enumerate(hunk.old):
         votes.update(index - offset for index in at[line] if index >= offset)
-    return max(votes, key=lambda place: (votes[place], -abs(place - declared)))
+    place = max(votes, key=lambda place: (votes[place], -abs(place - declared)))
+    if votes[place] or len(lines) > _COMPARED:
+        return place
+    from difflib import get_close_matches
+
+    texts = [line.decode("utf-8", "surrogateescape") for line in lines]
+    alike = get_close_matches(hunk.old[0].decode("utf-8", "surrogateescape"), texts, n=1)
+    return texts.index(alike[0]) if alike else place
 
 
 def _shown(line: bytes) -> str:

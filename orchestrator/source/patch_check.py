@@ -4,48 +4,29 @@ from __future__ import annotations
 
 import re
 import tempfile
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from orchestrator.errors import SourceError, ToolMissingError, UsageError
-from orchestrator.model.lock import LockedSource
-from orchestrator.model.pins import Pin, pin_of, unverified
-from orchestrator.model.recipe import Source
+from orchestrator.errors import SourceError, ToolMissingError
+from orchestrator.model.pins import unverified
 from orchestrator.model.when import holds, main_kind
-from orchestrator.source.fetch import fetch_source
-from orchestrator.source.git import mirror_of
-from orchestrator.source.mirrors import NO_MIRRORS
 from orchestrator.source.patch import judge
-from orchestrator.source.refs import ref_commit
+from orchestrator.source.patch_state import SourceState, upstream
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
 
     from orchestrator.errors import SparkbuildError
     from orchestrator.model.lock import LockedComponent
     from orchestrator.model.recipe import PatchRef, Recipe
-    from orchestrator.report.events import Emit
-    from orchestrator.source.mirrors import Mirrors
     from orchestrator.source.patch import Judged
     from orchestrator.source.patch_format import Patch
-    from orchestrator.store.home import Home
-    from orchestrator.store.lease import Lease
+    from orchestrator.source.patch_state import Access
 
 _VERSION = re.compile(r"v?(\d+(?:\.\d+)+[\w.+-]*)")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Access:
-    """How sources are fetched; fields as in `fetch_source`. What is used is leased."""
-
-    home: Home
-    lease: Lease
-    emit: Emit
-    offline: bool = False
-    mirrors: Mirrors = NO_MIRRORS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,6 +66,21 @@ class Row:
         """What was found; None when nothing could be."""
         return None if self.judged is None else self.judged.state
 
+    def to_json(self) -> dict[str, Any]:
+        """Return it without its source."""
+        judged = self.judged
+        return {
+            "patch": self.patch,
+            "state": self.state,
+            "reason": (judged.reason or None) if judged else None,
+            "where": judged.where if judged else None,
+            "moved": [
+                {"file": moved.file, "hunk": moved.hunk, "lines": moved.lines}
+                for moved in (judged.moved if judged else ())
+            ],
+            "unverified_at_pin": self.unverified,
+        }
+
 
 @dataclass(frozen=True, slots=True)
 class Checked:
@@ -97,6 +93,19 @@ class Checked:
     rows: tuple[Row, ...]
     error: SparkbuildError | None = None
     """Why the source could not be had."""
+
+    def to_json(self) -> list[dict[str, Any]]:
+        """Return the patches as `sparkbuild patch check --json` shows them."""
+        about = {"recipe": self.recipe, "source": self.source, "at": self.at}
+        return [{**about, **row.to_json()} for row in self.rows]
+
+    def missing(self) -> dict[str, Any] | None:
+        """Return the source as `sparkbuild patch check --json` shows it, if it could not be had."""
+        error = self.error
+        if error is None:
+            return None
+        told = {"code": error.code, "message": error.message, "where": error.where, "hint": error.hint}
+        return {"recipe": self.recipe, "source": self.source, **told}
 
 
 def check(subject: Subject, access: Access) -> tuple[Checked, ...]:
@@ -119,7 +128,7 @@ def _checked(subject: Subject, name: str, access: Access) -> Checked:
     patches = [subject.patches[ref.name] for ref in refs]
     left_out = {ref.name: why for ref in refs if (why := _left_out(subject, ref)) is not None}
     needed = [patch for patch in patches if patch.name not in left_out]
-    state = _State.of(subject, name)
+    state = _state(subject, name)
     judged: list[Judged] = []
     error: SparkbuildError | None = None
     try:
@@ -146,9 +155,7 @@ def _checked(subject: Subject, name: str, access: Access) -> Checked:
 
 def _left_out(subject: Subject, ref: PatchRef) -> str | None:
     """Return why a recipe leaves a patch, or the source that it is for, out; None when it does not."""
-    version = subject.version
-    if isinstance(at := subject.at.get("main"), str) and (read := _VERSION.fullmatch(at)):
-        version = read[1]
+    version = _version(subject)
     for when in (ref.when, subject.recipe.sources[ref.source].when):
         if when is not None and not holds(
             when,
@@ -163,111 +170,29 @@ def _left_out(subject: Subject, ref: PatchRef) -> str | None:
     return None
 
 
+def _version(subject: Subject) -> str:
+    """Return the version that conditions are decided for."""
+    from packaging.version import InvalidVersion, Version
+
+    at = subject.at.get("main")
+    read = _VERSION.fullmatch(at) if isinstance(at, str) else None
+    try:
+        return str(Version(read[1])) if read else subject.version
+    except InvalidVersion:
+        return subject.version
+
+
 def _words(value: Any) -> str:
     return " or ".join(value) if isinstance(value, (list, tuple)) else str(value)
 
 
-def _upstream(recipe: Recipe, name: str) -> Source:
-    """Return the repository in which references of a source are looked up."""
-    source = recipe.sources[name]
-    if source.git is not None:
-        return source
-    if name == "main" and recipe.homepage is not None:
-        return Source(git=recipe.homepage)
-    raise UsageError(
-        f"source {name} of {recipe.name} has no repository to look up a reference in",
-        hint="name a folder that holds it; or let the recipe's `homepage` be the address of its repository",
-    )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _State:
-    """One state of a source: its pin, a reference of its repository, or a folder."""
-
-    name: str
-    source: Source
-    locked: LockedSource | None
-    version: str
-    ref: str | None = None
-    folder: Path | None = None
-
-    @classmethod
-    def of(cls, subject: Subject, name: str) -> _State:
-        source, place = subject.recipe.sources[name], subject.at.get(name)
-        whole = f"{subject.recipe.name}/{name}"
-        if isinstance(place, str):
-            found = _upstream(subject.recipe, name)
-            return cls(name=whole, source=found, locked=None, version=subject.version, ref=place)
-        if source.local is not None:
-            place = place or subject.folder / Path(source.local).expanduser()
-        locked = subject.locked.sources.get(name) if subject.locked is not None else None
-        return cls(name=whole, source=source, locked=locked, version=subject.version, folder=place)
-
-    def __str__(self) -> str:
-        if self.folder is not None:
-            return f"folder {self.folder}"
-        commit = self.locked.commit if self.locked is not None else None
-        if self.ref in {None, commit}:
-            return str(pin_of(self.source, self.locked, version=self.version))
-        return self.ref + (f", {Pin(commit=commit)}" if commit is not None else "")
-
-    @property
-    def pin(self) -> Pin | None:
-        """What the stack pins, where it is that."""
-        pinned = self.folder is None and self.ref is None
-        return pin_of(self.source, self.locked, version=self.version) if pinned else None
-
-    def read(self, access: Access) -> _State:
-        """Return it with its commit looked up, where only a name of it is known."""
-        url, ref = self.source.git, self.ref
-        if ref is None and self.locked is not None and self.locked.unresolved:
-            ref = f"refs/tags/{self.locked.tag}"
-        if ref is None or url is None:
-            return self
-        commit = ref_commit(url, ref, offline=access.offline, emit=access.emit, mirrors=access.mirrors)
-        return replace(self, locked=LockedSource(commit=commit))
-
-    def tree(self, patches: Sequence[Patch], scratch: Path, access: Access) -> Path:
-        """Return its tree; a folder is read where it lies.
-
-        Of a repository submodules are laid out only when a patch reaches into one: they may be gigabytes.
-        """
-        if self.folder is not None:
-            if not self.folder.is_dir():
-                raise SourceError(f"there is no folder {self.folder}", hint="the recipe's source names it")
-            return self.folder
-        if self.source.git is None:
-            return self.laid(scratch / "tree", access)
-        alone = replace(self, source=msgspec.structs.replace(self.source, submodules=False))
-        tree = alone.laid(scratch / "tree", access)
-        reach = any(_in_submodule(tree, file.path) for patch in patches for file in patch.files)
-        return self.laid(scratch / "whole", access) if self.source.submodules and reach else tree
-
-    def laid(self, dest: Path, access: Access) -> Path:
-        """Fetch it, and lay it out as `dest`."""
-        if self.source.git is not None:
-            access.lease.use("git", [mirror_of(self.source.git, access.home).name])
-        elif self.locked is not None and self.locked.file is not None:
-            access.lease.use("downloads", [self.locked.file.sha256])
-        found = fetch_source(
-            name=self.name,
-            source=self.source,
-            locked=self.locked,
-            version=self.version,
-            home=access.home,
-            offline=access.offline,
-            emit=access.emit,
-            mirrors=access.mirrors,
-        )
-        access.lease.use("git", found.repositories)
-        found.lay(dest)
-        return dest
-
-
-def _in_submodule(tree: Path, path: str) -> bool:
-    """Whether a file would lie in a submodule that is not laid out: commits hold no other empty folders."""
-    for folder in list(Path(path).parents)[:-1]:
-        here = tree / folder
-        if here.is_dir() and not here.is_symlink():
-            return not any(here.iterdir())
-    return False
+def _state(subject: Subject, name: str) -> SourceState:
+    source, place = subject.recipe.sources[name], subject.at.get(name)
+    whole = f"{subject.recipe.name}/{name}"
+    if isinstance(place, str):
+        found = upstream(subject.recipe, name)
+        return SourceState(name=whole, source=found, version=subject.version, ref=place)
+    if source.local is not None:
+        place = place or subject.folder / Path(source.local).expanduser()
+    locked = subject.locked.sources.get(name) if subject.locked is not None else None
+    return SourceState(name=whole, source=source, locked=locked, version=subject.version, folder=place)

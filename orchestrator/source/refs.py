@@ -85,7 +85,8 @@ def ref_commit(
         )
     emit(Progress("git", f"looking up {ref} of {redacted(url)}"))
     tag, branch = f"refs/tags/{ref}", f"refs/heads/{ref}"
-    names = [f"{tag}^{{}}", tag, branch, *([ref] if ref == "HEAD" or ref.startswith("refs/") else [])]
+    whole = [f"{ref}^{{}}", ref] if ref == "HEAD" or ref.startswith("refs/") else []
+    names = [f"{tag}^{{}}", tag, branch, *whole]
     found = _refs(place, *names)
     commit = next((found[name] for name in names if name in found), None)
     if commit is None:

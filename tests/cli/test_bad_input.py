@@ -22,6 +22,8 @@ platforms: [linux-x86_64]
 pythons: ["3.12"]
 components: {components}
 """
+QUICK = ("--stack", "quickstart")
+"""The default stack has a lock for one Python alone."""
 RECIPE = """\
 schema: sparkbuild.recipe/1
 name: {name}
@@ -89,11 +91,11 @@ def place(tmp_path: Path) -> Place:
         (["plan", "--arch", "12.1b"], 2, ["12.1b"]),
         (["plan", "--arch", "12.0a", "--device", "12.1"], 2, ["12.0a", "12.1"]),
         (["plan", "--arch", "12.1a", "--device", "spark"], 2, ["'spark' is no device"]),
-        (["plan", "--arch", "12.1a", "--cuda", "/nowhere"], 4, ["/nowhere", "--cuda"]),
-        (["plan", "--arch", "12.1a", "--source", "causal-conv1d"], 2, ["NAME=DIR"]),
-        (["plan", "--arch", "12.1a", "--source", "nope=."], 2, ["no recipe in this stack named 'nope'"]),
-        (["plan", "--arch", "12.1a", "--source", "causal-conv1d/x=."], 2, ["'x'", "main"]),
-        (["plan", "--arch", "12.1a", "--source", "causal-conv1d=./none"], 2, ["is no folder"]),
+        (["plan", *QUICK, "--arch", "12.1a", "--cuda", "/nowhere"], 4, ["/nowhere", "--cuda"]),
+        (["plan", *QUICK, "--arch", "12.1a", "--source", "causal-conv1d"], 2, ["NAME=DIR"]),
+        (["plan", *QUICK, "--arch", "12.1a", "--source", "nope=."], 2, ["no recipe in this stack named 'nope'"]),
+        (["plan", *QUICK, "--arch", "12.1a", "--source", "causal-conv1d/x=."], 2, ["'x'", "main"]),
+        (["plan", *QUICK, "--arch", "12.1a", "--source", "causal-conv1d=./none"], 2, ["is no folder"]),
         (["lock", "--platform", "linux-riscv64"], 2, ["linux-riscv64", "linux-aarch64"]),
         (["lock", "--python", "2.7"], 2, ["2.7"]),
         (["why", "nope", "--arch", "12.1a"], 2, ["no recipe named 'nope'"]),
@@ -119,7 +121,7 @@ def test_a_circle_is_shown(place: Place) -> None:
     place.recipe("hen", "egg")
     place.recipe("egg", "hen")
     place.stack("hen", "egg")
-    for command in (["lock"], ["plan", "--arch", "12.1a"]):
+    for command in (["lock"], ["plan", "--stack", "quickstart", "--arch", "12.1a"]):
         ran = place.run(*command, "--stack", "demo")
         assert ran.code == 2
         assert "egg -> hen -> egg" in ran.err
@@ -187,7 +189,7 @@ def test_a_lock_that_does_not_fit(place: Place, field: str, value: object, said:
 def test_no_compiler_is_told_with_what_to_install(place: Place) -> None:
     empty = place.root / "bin"
     empty.mkdir()
-    ran = place.run("plan", "--arch", "12.1a", PATH=str(empty))
+    ran = place.run("plan", *QUICK, "--arch", "12.1a", PATH=str(empty))
     assert ran.code == 4
     assert "build-essential" in ran.err
 
@@ -196,7 +198,7 @@ def test_a_compiler_that_does_not_work(place: Place) -> None:
     fake = place.root / "c++"
     fake.write_text("#!/bin/sh\nexit 1\n")
     fake.chmod(0o755)
-    ran = place.run("plan", "--arch", "12.1a", CC=str(fake), CXX=str(fake))
+    ran = place.run("plan", *QUICK, "--arch", "12.1a", CC=str(fake), CXX=str(fake))
     assert ran.code == 4
     assert str(fake) in ran.err
 
@@ -219,8 +221,8 @@ def test_a_state_folder_that_cannot_serve(place: Place, home: str | bytes, said:
     (place.root / "taken" / "work" / "mine").mkdir(parents=True)
     named = os.fsdecode(home) if isinstance(home, bytes) else home
     for command in (
-        ["plan", "--arch", "12.1a"],
-        ["all", "--arch", "12.1a"],
+        ["plan", "--stack", "quickstart", "--arch", "12.1a"],
+        ["all", "--stack", "quickstart", "--arch", "12.1a"],
         ["store", "gc", "--unused-for", "0"],
     ):
         ran = place.run(*command, SPARKBUILD_HOME=named)
@@ -232,7 +234,7 @@ def test_a_state_folder_that_cannot_serve(place: Place, home: str | bytes, said:
 
 
 def test_a_state_folder_on_a_read_only_place(place: Place) -> None:
-    ran = place.run("all", "--arch", "12.1a", SPARKBUILD_HOME="/proc/sparkbuild")
+    ran = place.run("all", "--stack", "quickstart", "--arch", "12.1a", SPARKBUILD_HOME="/proc/sparkbuild")
     assert ran.code == 4
     assert "/proc/sparkbuild" in ran.err
 
@@ -245,13 +247,14 @@ def test_an_empty_value_is_no_default(place: Place, option: str) -> None:
 
 
 def test_a_misspelt_choice_of_toolkit(place: Place) -> None:
-    ran = place.run("plan", "--arch", "12.1a", "--cuda", "systme")
+    ran = place.run("plan", "--stack", "quickstart", "--arch", "12.1a", "--cuda", "systme")
     assert ran.code == 2
     assert "did you mean system?" in ran.err
 
 
 @pytest.mark.parametrize(
-    "arguments", [["--help"], ["plan", "--arch", "12.1a"], ["arch", "12.1a"], ["store", "list"]]
+    "arguments",
+    [["--help"], ["plan", "--stack", "quickstart", "--arch", "12.1a"], ["arch", "12.1a"], ["store", "list"]],
 )
 def test_a_standard_output_that_nobody_reads(place: Place, arguments: list[str]) -> None:
     def ended(redirection: str) -> tuple[int, str]:
@@ -269,10 +272,10 @@ def test_a_standard_output_that_nobody_reads(place: Place, arguments: list[str])
 
 
 def test_offline_and_nothing_there(place: Place) -> None:
-    ran = place.run("fetch", "all", "--arch", "12.1a", "--offline")
+    ran = place.run("fetch", "all", "--stack", "quickstart", "--arch", "12.1a", "--offline")
     assert ran.code == 5
-    assert "is not here, and the network is not allowed" in ran.err
-    assert "causal_conv1d-1.7.0.tar.gz" in ran.err
+    assert "is not here, and the network is not allowed" in ran.out
+    assert "causal_conv1d-1.7.0.tar.gz" in ran.out
 
 
 def test_debug_shows_the_traceback(place: Place) -> None:

@@ -110,8 +110,11 @@ def test_every_lock_of_every_stack_is_there_and_fresh(catalog: Catalog) -> None:
                 assert "://" not in text, "a lock holds no address"
 
 
-def test_quickstart_is_the_default_and_builds_on_the_published_torch(catalog: Catalog) -> None:
-    assert catalog.default_stack() == "quickstart"
+def test_the_whole_stack_is_the_default(catalog: Catalog) -> None:
+    assert catalog.default_stack() == "vllm-0.33"
+
+
+def test_quickstart_builds_on_the_published_torch(catalog: Catalog) -> None:
     stack = catalog.stack("quickstart")
     assert stack.components["pytorch"].prebuilt
     assert set(stack.platforms) == {"linux-x86_64", "linux-aarch64"}

@@ -11,7 +11,7 @@ from samples import KERNELS, LOCK, STACK, locked_file, plan_inputs, with_locked,
 from orchestrator.errors import ArchError, NotApplicableError, RecipeError, UnknownNameError
 from orchestrator.model.arch import parse_request
 from orchestrator.model.lock import LockedSource
-from orchestrator.model.recipe import ArchUse, Needs
+from orchestrator.model.recipe import ArchUse, Needs, Source
 from orchestrator.model.stack import with_prebuilt
 from orchestrator.plan.estimate import UnitCosts
 from orchestrator.plan.planner import Past, PlanInputs, decide, keyed_steps
@@ -193,3 +193,22 @@ def test_a_source_that_the_lock_lacks_is_named() -> None:
     lock = msgspec.structs.replace(LOCK, components=LOCK.components | {"kernels": component})
     with pytest.raises(RecipeError, match="the lock holds no source main of kernels"):
         planned(plan_inputs(lock=lock))
+
+
+def test_patches_that_nobody_has_judged_at_the_pin_are_noted_until_they_were_applied() -> None:
+    seen = {"0001-first": ("1.0",), "0002-second": ("0.9", "ab" * 20)}
+    inputs = plan_inputs(patch_seen_at=lambda recipe, patch: seen[patch] if recipe == "kernels" else ())
+    step = planned(inputs).step("kernels")
+    why = "unverified-at-pin (version 1.0): seen at 0.9, commit abababababab only"
+    assert step.keyed.unverified == {"0002-second": why}
+    assert step.to_json()["notes"] == [f"patch 0002-second is {why}"]
+    key = step.keyed.key or ""
+    assert key == planned(plan_inputs()).step("kernels").keyed.key, "what is noted reaches no key"
+    assert planned(inputs, known={key: Past({})}).step("kernels").notes == ()
+    commit = Source(git="https://example.org/kernels")
+    kernels = msgspec.structs.replace(KERNELS, sources={"main": commit})
+    locked = with_locked("kernels", sources={"main": LockedSource(commit="ab" * 20)}).lock
+    inputs = dataclasses.replace(inputs, lock=locked, recipes=with_recipe(kernels).recipes)
+    assert list(planned(inputs).step("kernels").keyed.unverified) == ["0001-first"]
+    local = dataclasses.replace(inputs, local_sources={("kernels", "main"): "digest"})
+    assert planned(local).step("kernels").keyed.unverified == {}, "a folder may hold anything"

@@ -63,7 +63,7 @@ def test_the_patches_apply_where_they_say_and_are_known_again(upstream_home: Hom
     assert (tree / "setup.py").read_text().count('cc_flag.append("-gencode")') == UNITS["mamba-ssm"]
     assert [(one.state, one.moved) for one in judge(tree, patches_of("mamba-ssm"))] == [("applies", ())] * 2
     patched = lay_sdist("mamba-ssm", tmp_path / "patched", upstream_home, patched=True)
-    assert [one.state for one in judge(patched, patches_of("mamba-ssm"))] == ["already"] * 2
+    assert [one.state for one in judge(patched, patches_of("mamba-ssm"))] == ["already-upstream"] * 2
     after = (patched / "setup.py").read_text()
     assert '"-gencode"' not in after
     # What is left belongs to AMD's branch.

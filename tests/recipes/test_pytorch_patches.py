@@ -118,7 +118,7 @@ def test_a_list_that_is_named_never_met_the_fault(tree: Path, asked: str, become
 def test_verdicts(tree: Path) -> None:
     assert [(verdict.state, verdict.moved) for verdict in judge(tree, [fix()])] == [("applies", ())]
     apply(tree, [fix()])
-    assert [verdict.state for verdict in judge(tree, [fix()])] == ["already"]
+    assert [verdict.state for verdict in judge(tree, [fix()])] == ["already-upstream"]
     file = tree / "cmake" / FOLDER / NAME
     file.write_text(file.read_text().replace("2.1(2.0)", "2.1(2.0) "))
     assert [verdict.state for verdict in judge(tree, [fix()])] == ["conflict"]

@@ -140,3 +140,16 @@ def test_it_says_what_it_does_not_know() -> None:
 )
 def test_hours_are_told_roughly(seconds: float, words: str) -> None:
     assert f"about {words} on 2 CPUs" in forecast_lines(Forecast(2, seconds, GIB, None))
+
+
+@pytest.mark.parametrize("width", [80, 120])
+def test_a_patch_that_nobody_has_judged_at_the_pin_is_told_with_the_why(width: int) -> None:
+    inputs = plan_inputs(
+        patch_seen_at=lambda _recipe, patch: ("0.9",) if patch == "0002-second" else ("1.0",)
+    )
+    words = " ".join(
+        " ".join(shown(plan_table(decide(inputs, keyed_steps(inputs, ()), {}, {})), width)).split()
+    )
+    assert "unverified-at-pin (version 1.0):" in words
+    assert "0002-second" in words
+    assert "0001-first" not in words

@@ -163,9 +163,56 @@ def test_patches_stand_on_each_other(tmp_path: Path) -> None:
     stack = [patch(diff(TEXT, two), "1"), patch(diff(two, three), "2")]
     assert [one.state for one in judge(tmp_path, stack)] == ["applies", "applies"]
     assert tree_of(tmp_path) == {"x": TEXT}
-    assert [one.state for one in judge(tmp_path, stack[::-1])] == ["conflict", "unjudged"]
+    assert [one.state for one in judge(tmp_path, stack[::-1])] == ["conflict", "applies"]
     apply(tmp_path, stack)
     assert tree_of(tmp_path) == {"x": three}
+
+
+def test_one_that_does_not_apply_keeps_no_other_from_being_judged(tmp_path: Path) -> None:
+    (tmp_path / "x").write_text(TEXT)
+    (tmp_path / "y").write_text("y\n")
+    missing = TEXT.replace("line 9\n", "gone\n")
+    stack = [
+        patch(diff(missing, missing.replace("gone", "nine")), "1-bad"),
+        patch(diff(TEXT, TEXT.replace("line 30\n", "thirty\n"), context=1), "2-elsewhere-in-the-file"),
+        patch(diff("nine\n", "NINE\n"), "3-stands-on-1"),
+        patch(diff("y\n", "z\n", path="y"), "4-another-file"),
+        patch(diff("z\n", "Z\n", path="y"), "5-stands-on-4"),
+        patch(diff("z\n", "q\n", path="y"), "6-bad-by-itself"),
+    ]
+    judged = judge(tmp_path, stack)
+    assert [one.state for one in judged] == [
+        *("conflict", "applies", "unjudged", "applies", "applies", "conflict"),
+    ]
+    assert judged[2].reason == "does not apply without 1-bad, which changes x too"
+    with pytest.raises(PatchError, match=r"patch 1-bad .* \(and 2 more: 3-stands-on-1, 6-bad-by-itself\)"):
+        apply(tmp_path, stack)
+    assert tree_of(tmp_path) == {"x": TEXT, "y": "y\n"}
+
+
+def test_what_a_recipe_leaves_out_is_not_tried(tmp_path: Path) -> None:
+    (tmp_path / "x").write_text("a\n")
+    stack = [patch(diff("a\n", "b\n"), "1"), patch(diff("a\n", "c\n"), "2")]
+    first, second = judge(tmp_path, stack, left_out={"1": "for 2.0 only"})
+    assert (first.state, first.reason, second.state) == ("out-of-versions", "for 2.0 only", "applies")
+
+
+@pytest.mark.parametrize(
+    ("found", "told"),
+    [
+        ("new\n" * 9 + TEXT.replace("line 7\n", "7\n"), "expected 'line 7' at line 16, found '7'"),
+        (TEXT.replace("line 7\n", ""), "expected 'line 7' at line 7, found 'line 8'"),
+    ],
+)
+def test_a_difference_is_told_where_most_of_the_hunk_stands(found: str, told: str) -> None:
+    with pytest.raises(PatchError, match=told):
+        result(found, diff(TEXT, TEXT.replace("line 7\n", "seven\n")))
+
+
+def test_a_single_line_is_told_beside_the_one_that_is_most_like_it() -> None:
+    old = "set(ARCHS 8.0 9.0 12.0)\n"
+    with pytest.raises(PatchError, match=r"hunk 1: expected 'set.* at line 41, found 'set\(ARCHS 8.0 10.0"):
+        result(TEXT + "set(ARCHS 8.0 10.0 12.0)\n", diff(old, "set(ARCHS)\n"))
 
 
 def test_a_created_file_can_be_changed_and_removed_by_the_next(tmp_path: Path) -> None:

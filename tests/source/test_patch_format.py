@@ -111,6 +111,27 @@ def test_a_cut_blank_and_a_missing_last_newline_of_the_patch_file() -> None:
     assert file.hunks[0].new == (b"a\n", b"\n", b"c\n")
 
 
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        ("", ()),
+        ("Seen-at: none\n", ()),
+        ("Seen-at: 2.14.0, 2.14.1\n", ("2.14.0", "2.14.1")),
+        (f"Seen-at: 1.0.post1,\n {'ab' * 20}\n", ("1.0.post1", "ab" * 20)),
+    ],
+)
+def test_where_it_was_judged(text: str, names: tuple[str, ...]) -> None:
+    data = f"Why: a reason\n{text}\n--- a/x\n+++ b/x\n{HUNK}".encode()
+    assert parse_patch("p", data).seen_at == names
+
+
+@pytest.mark.parametrize("text", ["abcdef0", "somewhere", "1.0,", "1.0 1.1", "AB" * 20])
+def test_a_short_commit_or_other_words_are_no_place(text: str) -> None:
+    data = f"Why: a reason\nSeen-at: {text}\n\n--- a/x\n+++ b/x\n{HUNK}".encode()
+    with pytest.raises(PatchError, match="malformed patch: Seen-at names"):
+        parse_patch("p", data)
+
+
 def test_reading_a_file(tmp_path: Path) -> None:
     path = tmp_path / "0001-do.patch"
     path.write_text(HEADER + "--- a/x\n+++ b/x\n" + HUNK)

@@ -14,7 +14,7 @@ from orchestrator.model.recipe import Source
 from orchestrator.model.stack import Component
 from orchestrator.report.events import Event, Note, silent
 from orchestrator.source.mirrors import Mirror, Mirrors
-from orchestrator.source.refs import UnreachableError, lock_git, tag_commit
+from orchestrator.source.refs import UnreachableError, lock_git, ref_commit, tag_commit
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -61,6 +61,26 @@ def test_what_is_no_tag(upstream: Upstream, name: str) -> None:
         tag_commit(upstream.url, name)
     assert not isinstance(caught.value, UnreachableError)
     assert caught.value.exit_code == 5
+
+
+def test_references_that_somebody_may_name(upstream: Upstream) -> None:
+    for name in ("v1.0", "light", "refs/tags/v1.0", upstream.commit):
+        assert ref_commit(upstream.url, name) == upstream.commit
+    for name in ("main", "HEAD", "refs/heads/main"):
+        assert ref_commit(upstream.url, name) == upstream.later
+    run_git(upstream.folder, "branch", "light", upstream.later)
+    assert ref_commit(upstream.url, "light") == upstream.commit, "a tag goes before a branch"
+    for name in ("ma", "v*", upstream.commit[:12], "tags/v1.0", "-x"):
+        with pytest.raises(SourceError, match=r"has no tag or branch") as caught:
+            ref_commit(upstream.url, name)
+        assert caught.value.exit_code == 5
+
+
+def test_references_without_network(upstream: Upstream) -> None:
+    with pytest.raises(OfflineError, match="which commit main is"):
+        ref_commit("https://host.invalid/x", "main", offline=True)
+    assert ref_commit("https://host.invalid/x", upstream.commit, offline=True) == upstream.commit
+    assert ref_commit(upstream.url, "main", offline=True) == upstream.later, "a folder needs none"
 
 
 def test_without_network(upstream: Upstream) -> None:

@@ -5,19 +5,18 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
+from packaging.specifiers import SpecifierSet
 
 from orchestrator.model.catalog import Catalog, find_places
 from orchestrator.model.platform import Target
 from orchestrator.source.fetch import fetch_source
 from orchestrator.source.patch import apply, judge
-from orchestrator.source.patch_format import read_patch
+from orchestrator.source.patch_format import FIELDS, read_patch
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from orchestrator.store.home import Home
-
-HEADER = {"Why", "Upstream", "Versions", "Remove-when"}
 
 
 @pytest.fixture
@@ -31,8 +30,9 @@ def test_every_patch_says_why_and_until_when(catalog: Catalog) -> None:
     ]
     assert read
     for patch in read:
-        assert patch.header.keys() >= HEADER, patch.name
-        assert all(patch.header[field] for field in HEADER), patch.name
+        assert patch.header.keys() >= set(FIELDS), patch.where
+        assert all(patch.header[field] for field in FIELDS), patch.where
+        SpecifierSet(versions if (versions := patch.header["Versions"])[0] in "<>=!~" else f"=={versions}")
 
 
 def test_every_patch_file_is_used(catalog: Catalog) -> None:
@@ -67,4 +67,4 @@ def test_causal_conv1d_follows_the_requested_arch_and_nothing_else(
     assert 'cc_flag.extend(os.getenv("SPARKBUILD_NVCC_GENCODE", "").split())' in changed
     assert len(changed) == 8
     (again,) = judge(tree, [read_patch(path) for path in catalog.patch_files(recipe)])
-    assert again.state == "already"
+    assert again.state == "already-upstream"

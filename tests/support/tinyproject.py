@@ -26,6 +26,8 @@ from orchestrator.model.reader import load_lock
 from orchestrator.store.home import Home
 
 DATA = Path(__file__).resolve().parent.parent / "data"
+# The installed package, not the folder that pytest runs in.
+SPARKBUILD = (sys.executable, "-P", "-m", "orchestrator")
 TOOLKIT = ("nvidia-cuda-nvcc", "nvidia-cuda-crt", "nvidia-nvvm", "nvidia-cuda-runtime", "nvidia-cuda-cccl")
 
 RECIPE = """\
@@ -112,11 +114,16 @@ class TinyProject:
     expect: str = "native"
     commit: str = ""
     submodule: str = ""
+    target: Target = field(default_factory=Target.here)
+    sparkbuild: tuple[str, ...] = SPARKBUILD
+    """What runs the command, such as in an emulated machine that has `target`."""
+    limit_s: float = 300
+    """How long a command may take."""
 
     @classmethod
-    def make(cls, root: Path, shared: Path) -> TinyProject:
+    def make(cls, root: Path, shared: Path, target: Target | None = None) -> TinyProject:
         """Make repositories, recipe, stack and lock, and link the shared layers into a fresh state folder."""
-        project = cls(root, shared)
+        project = cls(root, shared, target=target or Target.here())
         project.submodule = make_repository(root / "tinymath", DATA / "tinymath")
         make_repository(project.repository, DATA / "tiny")
         git(project.repository, "submodule", "-q", "add", "../tinymath", "third_party/tinymath")
@@ -168,7 +175,7 @@ class TinyProject:
         )
         (self.recipes / "tiny-cuda.yaml").write_text(text)
         (stacks / "tiny.yaml").write_text(STACK.format(commit=self.commit))
-        target = Target.here()
+        target = self.target
         catalog = Catalog(find_places([self.recipes]))
         stack = catalog.stack("tiny")
         lock = Lock(
@@ -213,7 +220,7 @@ class TinyProject:
         ):
             # Whatever the machine has, the tests are about the toolkit that sparkbuild provides.
             options += ["--cuda", "pip"]
-        return [*SPARKBUILD, "--recipes", str(self.recipes), *arguments, *options]
+        return [*self.sparkbuild, "--recipes", str(self.recipes), *arguments, *options]
 
     def start(self, *arguments: str, arch: str = "12.1a", **changes: str) -> subprocess.Popen[str]:
         """Start `sparkbuild` in the background."""
@@ -230,7 +237,7 @@ class TinyProject:
         """Run `sparkbuild` to its end."""
         process = self.start(*arguments, arch=arch, **changes)
         try:
-            out, err = process.communicate(timeout=300)
+            out, err = process.communicate(timeout=self.limit_s)
         except BaseException:
             process.send_signal(signal.SIGKILL)
             process.communicate()
@@ -252,10 +259,6 @@ class Ran:
     code: int
     out: str
     err: str
-
-
-# The installed package, not the folder that pytest runs in.
-SPARKBUILD = (sys.executable, "-P", "-m", "orchestrator")
 
 
 def toolkit_files(target: Target) -> tuple[LockedFile, ...]:
