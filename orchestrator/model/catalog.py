@@ -270,14 +270,15 @@ class Catalog:
             path = place.stacks / file
             if path.is_file():
                 return path
-        hint = f"`{lock_command(stack, target)}` makes it"
+        command = f"`{lock_command(stack, target)}`"
         pythons = self.stack(stack).pythons
+        hint = f"{command} makes it"
         if target.python not in pythons:
             others = [name for name in self.stacks() if target.python in self.stack(name).pythons]
-            named = (
+            other = (
                 f", name another stack ({', '.join(f'--stack {name}' for name in others)})" if others else ""
             )
-            hint = f"run sparkbuild with Python {' or '.join(pythons)}{named}, or make that lock: `{lock_command(stack, target)}`"
+            hint = f"run sparkbuild with Python {' or '.join(pythons)}{other}, or make that lock: {command}"
         raise LockError(
             f"there is no lock of stack {stack} for {target.platform} and Python {target.python}",
             where=str(self.lock_place(stack).stacks / file),

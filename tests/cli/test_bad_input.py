@@ -93,7 +93,7 @@ def place(tmp_path: Path) -> Place:
         (["plan", "--arch", "12.1a", "--device", "spark"], 2, ["'spark' is no device"]),
         (["plan", *QUICK, "--arch", "12.1a", "--cuda", "/nowhere"], 4, ["/nowhere", "--cuda"]),
         (["plan", *QUICK, "--arch", "12.1a", "--source", "causal-conv1d"], 2, ["NAME=DIR"]),
-        (["plan", *QUICK, "--arch", "12.1a", "--source", "nope=."], 2, ["no recipe in this stack named 'nope'"]),
+        (["plan", *QUICK, "--arch", "12.1a", "--source", "nope=."], 2, ["in this stack named 'nope'"]),
         (["plan", *QUICK, "--arch", "12.1a", "--source", "causal-conv1d/x=."], 2, ["'x'", "main"]),
         (["plan", *QUICK, "--arch", "12.1a", "--source", "causal-conv1d=./none"], 2, ["is no folder"]),
         (["lock", "--platform", "linux-riscv64"], 2, ["linux-riscv64", "linux-aarch64"]),

@@ -293,6 +293,15 @@ def test_a_missing_lock_names_the_command(checkout: Path) -> None:
     assert (caught.value.where or "").endswith("recipes/stacks/base.linux-aarch64.cp313.lock")
 
 
+def test_a_python_that_a_stack_is_not_for_is_told_which_and_what_else(checkout: Path) -> None:
+    found = catalog(checkout)
+    with pytest.raises(LockError, match="there is no lock") as caught:
+        found.lock("base", Target("linux-aarch64", "3.9"))
+    assert f"run sparkbuild with Python {' or '.join(found.stack('base').pythons)}" in (
+        caught.value.hint or ""
+    )
+
+
 def test_a_lock_of_another_platform_or_python(checkout: Path) -> None:
     other = Target("linux-aarch64", "3.11")
     write_lock(catalog(checkout), checkout.parent / "recipes", target=other, as_target=X86)
