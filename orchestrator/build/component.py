@@ -13,11 +13,12 @@ from orchestrator.errors import (
     AuditFailedError,
     BuildFailedError,
     StoreError,
+    ToolMissingError,
     TorchReplacedError,
     UnitFailedError,
 )
 from orchestrator.report.events import Note
-from orchestrator.store.atomic import sha256_file
+from orchestrator.store.atomic import disk_errors, sha256_file
 from orchestrator.store.manifest import Manifest
 
 if TYPE_CHECKING:
@@ -163,7 +164,7 @@ class Components:
         except TorchReplacedError:
             tree.spend()
             raise
-        except BuildFailedError as error:
+        except (BuildFailedError, ToolMissingError) as error:
             if resumed:
                 tree.spend()
             if not resumed or isinstance(error, UnitFailedError):
@@ -207,7 +208,7 @@ class Components:
     def _laid(
         self, step: Step, tree: BuildTree, layers: Sequence[Path], needed: Sequence[Path]
     ) -> tuple[Trees, Environment]:
-        with timed(self._session, step.name, "lay sources and patch"):
+        with timed(self._session, step.name, "lay sources and patch"), disk_errors(tree.folder):
             trees = stages.lay_sources(step, self.provided, tree.folder)
             stages.apply_patches(step, self._prepared, trees, self._session)
         environment = make_environment(tree.folder / "env", layers=layers)

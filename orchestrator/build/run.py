@@ -171,8 +171,8 @@ class _Run:
         self.session.emit(
             RunStarted(self.prepared.plan.stack, self.prepared.plan.arch, tuple(by_name), str(logs))
         )
-        with ThreadPoolExecutor(at_a_time, thread_name_prefix="step") as pool:
-            try:
+        try:
+            with ThreadPoolExecutor(at_a_time, thread_name_prefix="step") as pool:
                 while True:
                     self._start(pool, by_name, works, limits, urgency)
                     if not self._active:
@@ -180,11 +180,11 @@ class _Run:
                     finished, _ = wait(self._active, LOOK_EVERY_S, FIRST_COMPLETED)
                     for future in finished:
                         self._ended(future)
-            except InterruptedRunError:
-                for name in by_name.keys() - self.done - self.failed:
-                    active = next((one for one in self._active.values() if one.step.name == name), None)
-                    self._cut(by_name[name], active)
-                raise
+        except InterruptedRunError:
+            for name in [name for name in by_name if name not in self.done | self.failed]:
+                active = next((one for one in self._active.values() if one.step.name == name), None)
+                self._cut(by_name[name], active)
+            raise
         for name in [name for name in by_name if name not in self.done | self.failed]:
             self._skip(by_name[name])
 
@@ -258,7 +258,8 @@ class _Run:
             note = f"not started, since {first} failed"
         else:
             note = "needs what was skipped"
-        self.failed.add(step.name)
+        if lost or self.stopped is None:  # else it may be as good as it was
+            self.failed.add(step.name)
         self.outcome.rows.append(Row(step.name, step.keyed.version, "skipped", note=note))
         self.session.emit(StepEnded(step.name, "skipped", 0.0, note))
 

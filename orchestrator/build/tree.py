@@ -9,6 +9,7 @@ left half written goes first: the broker keeps the outputs of units that run in 
 from __future__ import annotations
 
 import json
+import os
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -62,11 +63,18 @@ class BuildTree:
             run = str(state["run"])
         except (OSError, ValueError, KeyError, TypeError):
             return False, ""
-        if key != self.key or wheels != list(needed) or not self.folder.is_dir():
+        if key != self.key or wheels != list(needed) or not self._is_whole():
             return False, ""
         if boot != _boot():
             return False, "the machine was started anew since its build tree was left: it starts clean"
         return True, f"goes on in the build tree of run {run}"
+
+    def _is_whole(self) -> bool:
+        """Whether what every attempt builds on is there, and nothing leads elsewhere."""
+        places = (self.folder.parent, self.folder, self.folder / "src", self.folder / "env")
+        return all(place.is_dir() and not place.is_symlink() for place in places) and os.access(
+            self.folder / "env/bin/python", os.X_OK
+        )
 
     def ready(self, needed: Sequence[str], run: str) -> None:
         """Note that sources, patches and environment are complete: from now on it can be gone on in.
@@ -94,11 +102,11 @@ class BuildTree:
         outputs = 0
         with disk_errors(self.folder):
             for note in self.journal.iterdir() if self.journal.is_dir() else ():
-                path = Path(note.read_text("utf-8", "surrogateescape"))
+                path = Path(note.read_text("utf-8", "surrogateescape") if note.is_file() else "/")
                 if path.is_relative_to(self.folder) and (path.is_file() or path.is_symlink()):
                     path.unlink()
                     outputs += 1
-                note.unlink()
+                remove_tree(note)
             for project in projects:
                 for pattern in _STAGING:
                     for path in project.glob(pattern):

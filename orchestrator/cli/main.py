@@ -131,6 +131,15 @@ def run(arguments: Sequence[str]) -> int:
         sys.stdout = os.fdopen(os.open(os.devnull, os.O_WRONLY), "w", encoding="utf-8")
     if sys.stderr is None:
         sys.stderr = os.fdopen(os.open(os.devnull, os.O_WRONLY), "w", encoding="utf-8")
+    code = _run(arguments)
+    try:
+        sys.stderr.flush()
+    except OSError:  # nobody reads it, or its disk is full: that changes nothing about what was done
+        _silenced(code, 2)
+    return code
+
+
+def _run(arguments: Sequence[str]) -> int:
     try:
         if sys.hexversion < _OLDEST:
             from orchestrator.toolchain.python import check_python

@@ -18,7 +18,7 @@ from orchestrator.cli.options import (
 
 if TYPE_CHECKING:
     from orchestrator.build.prepare import Ask, Prepared
-    from orchestrator.build.probe import ProbeOutcome
+    from orchestrator.build.probed import ProbeOutcome
     from orchestrator.report.choose import LogFormat
 
 

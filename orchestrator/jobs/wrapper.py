@@ -36,6 +36,9 @@ else:
 REFUSED = 76
 """Exit code of a unit that the broker stopped."""
 LOCKS = 2
+SLOT = ".slot%d"
+SHORT_S = 3.0
+"""How long the units wait that come after one that has waited in vain."""
 SILENCE_S = 30.0
 """Without a sign of life for this long, units share two locks instead; SPARKBUILD_SILENCE_S."""
 DEATHS = (
@@ -185,8 +188,11 @@ def become(command: Sequence[str]) -> int:
 
 def line_to(address: str) -> Line | None:
     """Return a connection, or None, with a word about it, when sparkbuild is gone."""
+    silence_s = float(os.environ.get("SPARKBUILD_SILENCE_S", SILENCE_S))
+    if os.path.lexists(os.path.join(os.environ.get("SPARKBUILD_TOOLS", ""), SLOT % 0)):
+        silence_s = min(silence_s, SHORT_S)  # somebody has waited in vain before
     try:
-        return Line(address, float(os.environ.get("SPARKBUILD_SILENCE_S", SILENCE_S)))
+        return Line(address, silence_s)
     except OSError:
         sys.stderr.write("error: sparkbuild, which this build belongs to, is gone\n")
         return None
@@ -317,7 +323,7 @@ def locked(line: Line, folder: str) -> None:
     # ccache keeps what compilers say, and says it again with each hit; not so on this descriptor
     told = int(os.environ.get("UNCACHED_ERR_FD", "2"))
     os.write(told, b"warning: sparkbuild does not answer; at most two units run at a time\n")
-    files = [os.open(os.path.join(folder, f".slot{n}"), os.O_RDWR | os.O_CREAT, 0o600) for n in range(LOCKS)]
+    files = [os.open(os.path.join(folder, SLOT % n), os.O_RDWR | os.O_CREAT, 0o600) for n in range(LOCKS)]
     while not line.end():
         for file in files:
             try:

@@ -18,8 +18,8 @@ from urllib.parse import quote
 
 import msgspec
 
-from orchestrator.errors import UsageError
-from orchestrator.store.atomic import disk_errors, write_bytes
+from orchestrator.errors import StoreError, UsageError
+from orchestrator.store.atomic import disk_error, disk_errors, write_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -127,10 +127,17 @@ def check_folder(folder: Path) -> None:
             f"{simple} is a link, and the index is not written through links",
             hint="remove the link, or name another folder with --dist",
         )
-    with disk_errors(folder):
+    try:
         folder.mkdir(parents=True, exist_ok=True)
         if not os.access(folder, os.W_OK | os.X_OK):
             raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(folder))
+    except OSError as error:
+        if error.errno in {errno.ENOSPC, errno.EDQUOT}:
+            raise disk_error(error, folder) from error
+        text = f"the folder for wheels cannot be written: {(error.strerror or str(error)).lower()}"
+        raise StoreError(
+            text, where=str(error.filename or folder), hint="name another with --dist"
+        ) from error
 
 
 @contextlib.contextmanager

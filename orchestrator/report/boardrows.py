@@ -52,7 +52,7 @@ def _rows(works: Sequence[Work], now: float, width: int) -> list[Text]:
         [
             printable(work.name),
             printable(work.stage),
-            counted(work.count) + (" units" if work.count[1] is None else "") if work.count else "",
+            _units(work.count) if work.count else "",
             f"{about(left)} left" if (left := work.left_s(now)) is not None else "",
             show_clock(now - work.began) if roomy else "",
         ]
@@ -80,6 +80,12 @@ def _rows(works: Sequence[Work], now: float, width: int) -> list[Text]:
             row.append(f"{' ' * _GAP}{_cut(line, room)}", "dim")
         row.rstrip()
     return rows
+
+
+def _units(count: tuple[int, int | None]) -> str:
+    if count[1] is not None:
+        return counted(count)
+    return "1 unit" if count[0] == 1 else f"{count[0]} units"
 
 
 def _sum(state: State, now: float, elapsed: float, width: int) -> Text:

@@ -108,15 +108,7 @@ class Note:
 
 
 Event = (
-    RunStarted
-    | StepStarted
-    | StepEnded
-    | StageStarted
-    | StageFinished
-    | UnitEnded
-    | Usage
-    | Progress
-    | Note
+    RunStarted | StepStarted | StepEnded | StageStarted | StageFinished | UnitEnded | Usage | Progress | Note
 )
 Emit = Callable[[Event], None]
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TextIO, cast
 
+from orchestrator.report.output import Output
 from orchestrator.report.units import show_bytes, show_seconds
 
 if TYPE_CHECKING:
@@ -13,7 +14,7 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
 
-    from orchestrator.build.probe import Probed
+    from orchestrator.build.probed import Probed
     from orchestrator.jobs.units import Record
     from orchestrator.plan.forecast import Forecast
     from orchestrator.plan.steps import Plan, Step
@@ -68,7 +69,9 @@ def console(*, stderr: bool = False) -> Console:
 
     stream = sys.stderr if stderr else sys.stdout
     width = None if stream.isatty() else 200
-    return Plain(file=stream, width=width, highlight=False, emoji=False, markup=False)
+    # What is said beside the result may go nowhere; the result itself may not.
+    file = cast("TextIO", Output(stream)) if stderr else stream
+    return Plain(file=file, width=width, highlight=False, emoji=False, markup=False)
 
 
 _NAMED = 5

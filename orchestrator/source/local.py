@@ -7,6 +7,7 @@ In a git work tree the files are those that git tracks or would (`.gitignore` ho
 from __future__ import annotations
 
 import contextlib
+import errno
 import hashlib
 import os
 import shutil
@@ -132,7 +133,7 @@ def _telling(folder: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        if error.errno in disk.FULL:
+        if error.errno in disk.FULL or error.errno == errno.EFBIG:  # of the copy, not of the source
             raise
         raise SourceError(
             f"{error.filename or 'a part of it'} cannot be read: {error.strerror or error}",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from typing import TYPE_CHECKING
 
 import pytest
@@ -20,6 +21,8 @@ WHEELS = ["1" * 64]
 def tree(tmp_path: Path) -> BuildTree:
     tree = BuildTree(tmp_path / "work" / short(KEY) / "kernels", KEY)
     (tree.folder / "src").mkdir(parents=True)
+    (tree.folder / "env/bin").mkdir(parents=True)
+    (tree.folder / "env/bin/python").symlink_to(sys.executable)
     return tree
 
 
@@ -48,7 +51,6 @@ def test_what_differs_starts_clean(tree: BuildTree, change: str) -> None:
             other = BuildTree(tree.folder, KEY[:32] + "cd" * 16)
         case "folder":
             (tree.folder / "src").rmdir()
-            tree.folder.rmdir()
         case "state":
             state.write_bytes(state.read_bytes()[:20])
         case "spent":
@@ -89,7 +91,7 @@ def test_what_is_copied_by_time_stamps_is_copied_again(tree: BuildTree) -> None:
         (tree.folder / name).mkdir()
     tree.settle([source])
     assert [path.name for path in (source / "build").iterdir()] == ["temp.linux"]
-    assert sorted(path.name for path in tree.folder.iterdir()) == ["home", "src"]
+    assert sorted(path.name for path in tree.folder.iterdir()) == ["env", "home", "src"]
 
 
 def test_clearing_leaves_nothing(tree: BuildTree) -> None:

@@ -327,3 +327,65 @@ def test_a_run_that_waits_for_another_can_be_stopped(tmp_path: Path) -> None:
     second.communicate()
     first.send_signal(signal.SIGTERM)
     assert finish(first).code == 143
+
+
+@pytest.mark.parametrize("part", ["env", "src", "env/bin/python"])
+def test_a_tree_of_which_a_part_is_gone_starts_clean(tmp_path: Path, part: str) -> None:
+    made = Made(tmp_path / "one", after=NOT_YET)
+    made.stack.run()
+    made.flag.touch()
+    (tree,) = made.stack.home.glob("work/*/made")
+    gone = tree / part
+    gone.unlink() if gone.is_symlink() or gone.is_file() else shutil.rmtree(gone)
+    ran = made.stack.run()
+    assert ran.code == 0, ran.err
+    assert ON not in ran.err
+
+
+def test_a_tree_that_leads_elsewhere_is_not_gone_on_in(tmp_path: Path) -> None:
+    made = Made(tmp_path / "one", after=NOT_YET)
+    made.stack.run()
+    made.flag.touch()
+    (source,) = made.stack.home.glob("work/*/made/src")
+    elsewhere = tmp_path / "elsewhere"
+    source.rename(elsewhere)
+    source.symlink_to(elsewhere)
+    before = {path.name: path.stat().st_mtime_ns for path in elsewhere.iterdir()}
+    ran = made.stack.run()
+    assert ran.code == 0, ran.err
+    assert ON not in ran.err
+    assert {path.name: path.stat().st_mtime_ns for path in elsewhere.iterdir()} == before
+
+
+def test_what_was_not_started_is_served_as_before(tmp_path: Path) -> None:
+    stack = PureStack(tmp_path)
+    slow = "import time; time.sleep(1); sum(range(10_000_000)); "  # so it is the more urgent one
+    stack.project("first", code=slow)
+    stack.project("second")
+    stack.project("third", "first", code=slow)
+    assert stack.run().code == 0
+    stack.project("first", code="raise SystemExit('cannot be built')")
+    stack.project("second", code="says += ['new']")
+    ran = stack.run("all", "--fail-fast", "--steps", "1")
+    assert ran.actions == {"first": "failed", "second": "skipped", "third": "skipped"}
+    assert [path.name.split("-")[0] for path in stack.dist.glob("*.whl")] == ["second"]
+
+
+@pytest.mark.parametrize("redirection", ["2>/dev/full", "2>&1 >/dev/null | head -n 1", "2>&-"])
+def test_a_run_is_worth_more_than_what_is_said_of_it(tmp_path: Path, redirection: str) -> None:
+    stack = PureStack(tmp_path)
+    stack.project("alone")
+    stack.write()
+    shell = ["/bin/bash", "-c", f'"$@" {redirection}; exit ${{PIPESTATUS[0]}}', "bash", *stack.command()]
+    ran = subprocess.run(shell, cwd=stack.root, env=stack.environment(), capture_output=True, check=False)
+    assert ran.returncode == 0
+    assert list(stack.dist.glob("alone-*.whl"))
+
+
+def test_folders_that_cannot_be_written_are_told_by_their_own_option(tmp_path: Path) -> None:
+    stack = PureStack(tmp_path)
+    stack.project("alone")
+    ran = stack.run("all", "--dist", "/proc/no")
+    assert ran.code == 4
+    assert "--dist" in ran.err
+    assert "SPARKBUILD_HOME" not in ran.err
