@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import shutil
 import subprocess
 from typing import TYPE_CHECKING
 
 import pytest
+from programs import find_program
 
 from orchestrator.jobs.onlyone import narrowed
 from orchestrator.jobs.tools import narrow_ninja, write_tools
@@ -31,9 +31,8 @@ default lib.so
 @pytest.fixture
 def ninja() -> str:
     """Return the real program."""
-    found = shutil.which("ninja")
-    if found is None:
-        pytest.skip("no ninja on PATH")
+    found = find_program("ninja")
+    assert found, "these tests need ninja: pip install ninja"
     return found
 
 

@@ -7,7 +7,7 @@ import subprocess
 from typing import TYPE_CHECKING
 
 import pytest
-from cmaketool import find_cmake
+from programs import find_cmake
 from published import members
 from solibs import linked
 

@@ -145,7 +145,7 @@ def test_never_more_units_are_done_than_there_are() -> None:
     found.take(ended, 1)
     assert shown(found)[0].split() == ["a", "3", "units"]
     found.take(Progress("a", "[4/3] strange"), 1)
-    assert shown(found)[0].split() == ["a", "3", "[4/3]", "strange"]
+    assert shown(found)[0].split() == ["a", "3", "units", "[4/3]", "strange"]
     found.take(Progress("a", "[4/9] nvcc"), 1)
     assert shown(found)[0].split() == ["a", "4/9", "nvcc"]
 
