@@ -312,9 +312,9 @@ class Broker:
         if pick is None:
             return
         mine = [turn for turn in self._turns.values() if turn.step is step]
-        waiting = [turn for turn in mine if turn.state == "parked"]
-        for turn in pick.released(waiting, len(mine) - len(waiting), now, self._slots):
-            self._go(turn)
+        waiting = [turn.unit for turn in mine if turn.state == "parked"]
+        for unit in pick.released(waiting, len(mine) - len(waiting), now, self._slots):
+            self._go(self._turns[unit.number])
         if pick.over_at is None or now < pick.over_at + LAST_WORD_S:
             return
         for turn in mine:

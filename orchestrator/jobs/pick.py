@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from pathlib import Path
 
-    from orchestrator.jobs.turns import Turn
     from orchestrator.jobs.units import Record, Unit
 
 QUIET_S = 1.5
@@ -79,7 +78,7 @@ class Pick:
         self.cause = record
         self.over_at = now
 
-    def released(self, waiting: Sequence[Turn], others: int, now: float, slots: int) -> list[Turn]:
+    def released(self, waiting: Sequence[Unit], others: int, now: float, slots: int) -> list[Unit]:
         """Return which of those who wait go now: host code first, of device code one at a time.
 
         Where the end of one unit of device code led to no other, nothing more will come: it is over.
@@ -93,7 +92,7 @@ class Pick:
         if not waiting or others or now - self._moved < QUIET_S:
             return []
         self._moved = now
-        if host := [turn for turn in waiting if not turn.unit.is_cuda][:slots]:
+        if host := [unit for unit in waiting if not unit.is_cuda][:slots]:
             return host
         if self._spent == self._arrived:
             self.over_at = now

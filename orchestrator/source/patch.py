@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Literal
 
 from orchestrator.errors import PatchError
 from orchestrator.source.patch_format import FilePatch, Hunk, Patch, split_lines
-from orchestrator.source.patch_write import write_files
+from orchestrator.source.patch_write import Blob, write_files
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -26,14 +26,6 @@ _NOTHING: Mapping[str, str] = MappingProxyType({})
 _SHOWN = 100
 _COMPARED = 5_000
 """Lines of a file that are searched for one that is merely alike, which takes a second."""
-
-
-@dataclass(frozen=True, slots=True)
-class Blob:
-    """A file: its bytes, and whether it may be run."""
-
-    data: bytes
-    executable: bool = False
 
 
 Files = dict[str, Blob | None]

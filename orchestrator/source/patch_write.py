@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import secrets
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from orchestrator.source import disk
@@ -13,7 +14,13 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-    from orchestrator.source.patch import Blob
+
+@dataclass(frozen=True, slots=True)
+class Blob:
+    """A file: its bytes, and whether it may be run."""
+
+    data: bytes
+    executable: bool = False
 
 
 def write_files(tree: Path, files: Mapping[str, Blob | None]) -> None:

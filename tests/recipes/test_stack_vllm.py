@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+import msgspec
 import pytest
 from packaging.requirements import Requirement
 from samples import plan_inputs, sha
@@ -27,17 +28,18 @@ def lock(platform: str) -> Lock:
     return shipped_catalog().lock(STACK, Target(platform, "3.12"))
 
 
-def planned(arch: str, platform: str = "linux-aarch64") -> Plan:
+def planned(arch: str, platform: str = "linux-aarch64", **changes: Any) -> Plan:
     catalog = shipped_catalog()
     stack = catalog.stack(STACK)
     recipes = {name: recipe_in(catalog.recipe(name), part) for name, part in stack.components.items()}
-    inputs = plan_inputs(
-        stack=stack,
-        lock=lock(platform),
-        recipes=recipes,
-        arch=parse_request(arch),
-        text_digest=lambda recipe, text: sha(f"{recipe}/{text}"),
-    )
+    known = {
+        "stack": stack,
+        "lock": lock(platform),
+        "recipes": recipes,
+        "arch": parse_request(arch),
+        "text_digest": lambda recipe, text: sha(f"{recipe}/{text}"),
+    }
+    inputs = plan_inputs(**(known | changes))
     return decide(inputs, keyed_steps(inputs, ()), {}, {})
 
 
@@ -72,6 +74,32 @@ def test_an_unresolved_tag_names_the_command_and_no_key() -> None:
     step = planned("12.1a").step("vllm")
     assert step.keyed.key is None
     assert "cutlass is unresolved: `sparkbuild lock --stack vllm-0.33`" in step.why
+
+
+def test_another_patch_of_flashinfer_leaves_vllm_as_it_is() -> None:
+    before = lock("linux-aarch64")
+    vllm = before.components["vllm"]
+    read = {
+        name: msgspec.structs.replace(source, commit="0" * 40, tag=None, submodules={})
+        if source.commit == "unresolved"
+        else source
+        for name, source in vllm.sources.items()
+    }
+    components = before.components | {"vllm": msgspec.structs.replace(vllm, sources=read)}
+    resolved = msgspec.structs.replace(before, components=components)
+
+    def keys(changed: str) -> dict[str, str | None]:
+        def digest(recipe: str, patch: str) -> str:
+            return sha(f"{recipe}/{patch}" + (" changed" if recipe == changed else ""))
+
+        steps = planned("12.1a", lock=resolved, patch_digest=digest).steps
+        return {step.name: step.keyed.key for step in steps}
+
+    same = keys("")
+    assert same["vllm"] is not None
+    assert {name for name, key in keys("flashinfer").items() if key != same[name]} == {"flashinfer"}
+    by_torch = {"pytorch", "causal-conv1d", "flash-attn", "flashinfer", "qutlass", "vllm"}
+    assert {name for name, key in keys("pytorch").items() if key != same[name]} == by_torch
 
 
 @pytest.mark.parametrize("platform", PLATFORMS)

@@ -15,8 +15,9 @@ from powers import no_file_larger_than
 from source_help import make_repository, run_git, tree_of
 
 from orchestrator.errors import PatchError
-from orchestrator.source.patch import Blob, Moved, apply, apply_to, judge
+from orchestrator.source.patch import Moved, apply, apply_to, judge
 from orchestrator.source.patch_format import Patch, parse_patch
+from orchestrator.source.patch_write import Blob
 
 if TYPE_CHECKING:
     from pathlib import Path
