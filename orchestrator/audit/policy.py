@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
 from orchestrator.audit.coverage import Counts, Verdict, cover, cover_cubin, loadable
@@ -24,6 +24,7 @@ Expect = Literal["native", "jit", "host", "not-applicable"]
 
 _METADATA = re.compile(r"[^/]+\.dist-info/")
 _FEW = 5
+_LOADED = ("exact", "compatible")
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +34,8 @@ class Exempt:
     kernels: str
     """Glob on the whole name of a kernel, demangled or mangled; see `names.fits`."""
     reason: str
+    devices: frozenset[Device] | None = None
+    """Of several that are served, those on which it holds; None: all."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,11 +53,21 @@ class Expectation:
     exceptions: tuple[Exempt, ...] = ()
     required: bool = True
     """Whether a file must match."""
+    devices: frozenset[Device] | None = None
+    """Of several that are served, those on which it holds; None: all."""
 
 
-def expectation_of(path: str, policy: Sequence[Expectation]) -> Expectation | None:
-    """Return the first entry that matches."""
-    return next((entry for entry in policy if matches(entry.match, path)), None)
+def expectation_of(path: str, policy: Sequence[Expectation], device: Device) -> Expectation | None:
+    """Return the first entry that matches, as it holds on a device.
+
+    What is expected on other devices that are served, and not on this one, is not applicable here.
+    """
+    found = [entry for entry in policy if matches(entry.match, path)]
+    entry = next((each for each in found if each.devices is None or device in each.devices), None)
+    if entry is None:
+        return Expectation(found[0].match, "not-applicable", "for other devices") if found else None
+    kept = tuple(each for each in entry.exceptions if each.devices is None or device in each.devices)
+    return entry if kept == entry.exceptions else replace(entry, exceptions=kept)
 
 
 def excepted(
@@ -113,7 +126,7 @@ def check_bare(
     """
     groups: dict[Expectation | None, list[tuple[str, Image]]] = {}
     for file in facts:
-        expectation = expectation_of(file.path, policy) if policy is not None else None
+        expectation = expectation_of(file.path, policy, device) if policy is not None else None
         groups.setdefault(expectation, []).extend((file.path, image) for image in file.cubins)
     findings = []
     for expectation, held in groups.items():
@@ -150,8 +163,9 @@ def check_module(
     ptx_isa: tuple[int, int] | None,
     expectation: Expectation | None,
     excused: Excused,
+    others: Sequence[Device] = (),
 ) -> list[Finding]:
-    """Judge one module of a wheel that has a policy."""
+    """Judge one module of a wheel that has a policy; `others` are served too."""
     expect = None if expectation is None else expectation.expect
     if verdict == "host":
         text = f"should be {expect}, but holds no device code"
@@ -175,6 +189,7 @@ def check_module(
         ptx_isa=ptx_isa,
         expectation=expectation,
         excused=excused,
+        others=others if counts.native else (),
     )
 
 
@@ -186,9 +201,17 @@ def _fallen_short(
     ptx_isa: tuple[int, int] | None,
     expectation: Expectation,
     excused: Excused,
+    others: Sequence[Device],
 ) -> list[Finding]:
     findings = list(excused.findings)
     bad = [box for box in short if box.offset not in excused.boxes]
+    # One wheel for several families: a unit of kernels that only another has is not this one's fault.
+    theirs = [box for box in bad if any(cover(box.images, other) in _LOADED for other in others)]
+    if theirs:
+        which = "1 container serves" if len(theirs) == 1 else f"{len(theirs):,} containers serve"
+        text = f"{which} only other devices that were asked for: {names(i for b in theirs for i in b.images)}"
+        findings.append(Finding("warning", "for-other-devices", text))
+        bad = [box for box in bad if box not in theirs]
     if bad:
         jit = expectation.expect == "jit"
         text = shortfall(bad, total, device, ptx_isa, allow_jit=jit)

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from orchestrator.model.archvalues import Device
 
 SCHEMA = "sparkbuild.audit/1"
-AUDIT_NUMBER = 2
+AUDIT_NUMBER = 3
 """Raised by hand when the audit judges differently; part of every audit key."""
 
 
@@ -279,7 +279,8 @@ def _unused(policy: Iterable[Expectation], judged: Sequence[_Judged]) -> list[Fi
 def _module(facts: FileFacts, device: Device, question: Question, asked: Sequence[Finding]) -> _Judged:
     isa = question.ptx_isa
     verdict, counts = judge(facts, device, isa)
-    expectation = expectation_of(facts.path, question.policy) if question.policy is not None else None
+    policy = question.policy
+    expectation = expectation_of(facts.path, policy, device) if policy is not None else None
     findings = [*facts.findings, *asked]
     idle, excused = None, Excused()
     if question.deep or (expectation is not None and expectation.exceptions):
@@ -292,7 +293,14 @@ def _module(facts: FileFacts, device: Device, question: Question, asked: Sequenc
         findings += check_unasked(facts, counts, device=device, ptx_isa=isa)
     elif facts.kind != "cubin":
         findings += check_module(
-            facts, verdict, counts, device=device, ptx_isa=isa, expectation=expectation, excused=excused
+            facts,
+            verdict,
+            counts,
+            device=device,
+            ptx_isa=isa,
+            expectation=expectation,
+            excused=excused,
+            others=[other for other in question.devices if other != device],
         )
     if idle is not None and question.deep:
         findings += hollow.findings(idle, device)

@@ -54,7 +54,7 @@ def audited(home: Home, step: KeyedStep) -> tuple[Audit, SpecReport | None] | No
     from orchestrator.inspect.specs import audit_distribution
 
     # Without a policy it is a stranger's wheel: all device code must load.
-    policy = verdict.expectations(step.policy) or None
+    policy = verdict.expectations(step.policy, step.entries, step.devices) or None
     question = Question(devices=step.devices, policy=policy)
     report = audit_distribution(layer.site, step.locked.prebuilt.name, question)
     audit = Audit(key=key, verdict=report.verdict, coverage=coverage_of(report))

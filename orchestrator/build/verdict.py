@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from orchestrator.audit.policy import Exempt, Expectation
 from orchestrator.model.arch import image_names
+from orchestrator.model.archvalues import loads_sass
 from orchestrator.plan.key import audit_key
 from orchestrator.store.manifest import Audit
 
@@ -14,19 +15,37 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from orchestrator.audit.report import SpecReport
-    from orchestrator.model.recipe import ModulePolicy
+    from orchestrator.model.archvalues import Device, Entry
+    from orchestrator.model.recipe import ModulePolicy, When
     from orchestrator.plan.steps import KeyedStep
 
 
-def expectations(modules: Iterable[ModulePolicy]) -> tuple[Expectation, ...]:
-    """Return the policy of a recipe in the audit's terms."""
+def expectations(
+    modules: Iterable[ModulePolicy], entries: Sequence[Entry] = (), devices: Sequence[Device] = ()
+) -> tuple[Expectation, ...]:
+    """Return the policy of a recipe in the audit's terms.
+
+    Args:
+        modules: the entries that hold for the request.
+        entries: the request's arches. An entry for one of several holds on the devices which that serves.
+        devices: the devices to be served.
+    """
+
+    def on(when: When | None) -> frozenset[Device] | None:
+        if when is None or not when.arch or len(devices) < 2:  # noqa: PLR2004 - one needs no telling apart
+            return None
+        named = [entry.arch for entry in entries if str(entry.arch) in when.arch]
+        served = [device for device in devices if any(loads_sass(arch, device) for arch in named)]
+        return frozenset(served) or None
+
     return tuple(
         Expectation(
             item.match,
             item.expect,
             item.reason,
-            tuple(Exempt(exempt.kernels, exempt.reason) for exempt in item.exceptions),
+            tuple(Exempt(each.kernels, each.reason, on(each.when)) for each in item.exceptions),
             item.required,
+            on(item.when),
         )
         for item in modules
     )
@@ -67,7 +86,7 @@ def audit(
     from orchestrator.inspect.torchexports import torch_exports
     from orchestrator.inspect.wheel import audit_wheels
 
-    policy = expectations(step.policy)
+    policy = expectations(step.policy, step.entries, step.devices)
     # What an entry asks nvcc for is what its wheels should hold, and nothing else.
     requested = frozenset(image_names(step.entries) if step.arch else ())
     question = Question(

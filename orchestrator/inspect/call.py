@@ -103,7 +103,7 @@ def _question(ask: AuditAsk) -> Question:
 
         question = replace(question, torch=torch_exports(Path(ask.torch)))
     if ask.recipe is not None:
-        policy = _policy(ask, entries)
+        policy = _policy(ask, entries, question.devices)
         question = replace(question, policy=policy, requested=frozenset(image_names(entries)) or None)
     return question
 
@@ -121,7 +121,9 @@ def _devices(ask: AuditAsk) -> tuple[tuple[Device, ...], tuple[Entry, ...]]:
     return (served,), ()
 
 
-def _policy(ask: AuditAsk, entries: tuple[Entry, ...]) -> tuple[Expectation, ...]:
+def _policy(
+    ask: AuditAsk, entries: tuple[Entry, ...], devices: tuple[Device, ...]
+) -> tuple[Expectation, ...]:
     """Return what a recipe expects of its wheel, for the version that the wheel's name tells."""
     from packaging.utils import canonicalize_name
 
@@ -144,7 +146,7 @@ def _policy(ask: AuditAsk, entries: tuple[Entry, ...]) -> tuple[Expectation, ...
         arches=tuple(str(entry.arch) for entry in entries),
         platform=platform,
     )
-    return expectations(modules)
+    return expectations(modules, entries, devices)
 
 
 def _told(spec: str) -> tuple[str, str, str]:

@@ -238,3 +238,41 @@ def test_files_that_no_pattern_of_the_allowed_ones_fits() -> None:
     )
     (finding,) = report("pkg/**", "*.py").findings
     assert finding.text.startswith("1 file fits no pattern")
+
+
+HOPPER = Device(9, 0)
+
+
+def on_both(policy: Sequence[Expectation], *facts: FileFacts) -> dict[Device, list[tuple[str, str]]]:
+    """Return the findings of a wheel that is to serve two families."""
+    question = Question(devices=(HOPPER, SPARK), policy=tuple(policy))
+    spec = judge_spec("x.whl", facts, question, files=[file.path for file in facts])
+    return {report.device: told(report) for report in spec.devices}
+
+
+def test_a_unit_for_one_of_two_families_is_no_fault_of_the_other() -> None:
+    both, theirs = container(entry(2, 90), entry(2, 121)), container(entry(2, 90))
+    found = on_both([Expectation("*.so", "native")], scanned(both + theirs, "k.so"))
+    assert found == {HOPPER: [], SPARK: [("k.so", "for-other-devices")]}
+
+
+def test_a_module_with_nothing_for_one_of_two_families_is() -> None:
+    only = scanned(container(entry(2, 90)) * 2, "k.so")
+    assert on_both([Expectation("*.so", "native")], only)[SPARK] == [("k.so", "not-native")]
+    nobodys = scanned(container(entry(2, 90), entry(2, 121)) + container(entry(2, 80)), "k.so")
+    found = on_both([Expectation("*.so", "native")], nobodys)
+    assert found == {HOPPER: [("k.so", "not-native")], SPARK: [("k.so", "not-native")]}
+
+
+def test_an_entry_for_one_device_says_nothing_of_another() -> None:
+    only = scanned(container(entry(2, 90)), "hopper.so")
+    wide = Expectation("*.so", "native")
+    assert on_both([wide], only)[SPARK] == [("hopper.so", "not-native")]
+    narrow = Expectation("hopper.so", "native", devices=frozenset({HOPPER}))
+    assert on_both([narrow], only) == {HOPPER: [], SPARK: []}
+    assert on_both([narrow, wide], only)[SPARK] == [("hopper.so", "not-native")], (
+        "the next that matches holds"
+    )
+    assert on_both([narrow], scanned(container(entry(2, 121)), "hopper.so"))[HOPPER] == [
+        ("hopper.so", "not-native")
+    ]

@@ -12,8 +12,8 @@ from solibs import compiled
 from wheelhouse import make_wheel
 
 from orchestrator.build import verdict
-from orchestrator.model.arch import parse_request
-from orchestrator.model.recipe import KernelException, ModulePolicy
+from orchestrator.model.arch import Device, parse_request
+from orchestrator.model.recipe import KernelException, ModulePolicy, When
 from orchestrator.plan.planner import keyed_steps
 
 if TYPE_CHECKING:
@@ -105,3 +105,16 @@ def test_libraries_of_another_cuda_than_the_toolkits_are_a_fault(tmp_path: Path)
     audit, report = verdict.audit(step(), [wheel], ["digest"], cuda_major=13)
     assert audit.verdict == "fail"
     assert any("libcudart.so.12" in problem for problem in verdict.problems(report))
+
+
+def test_of_two_families_an_entry_holds_on_those_that_its_arch_serves() -> None:
+    modules = [
+        ModulePolicy(match="a.so", expect="native", when=When(arch=("9.0a",))),
+        ModulePolicy(match="b.so", expect="native", when=When(version=">=1")),
+        ModulePolicy(match="c.so", expect="native", when=When(arch=("12.0f", "12.1a"))),
+    ]
+    hopper, spark = Device(9, 0), Device(12, 1)
+    request = parse_request("9.0a;12.0f").entries
+    found = verdict.expectations(modules, request, (hopper, spark))
+    assert [entry.devices for entry in found] == [frozenset({hopper}), None, frozenset({spark})]
+    assert [entry.devices for entry in verdict.expectations(modules, request, (spark,))] == [None] * 3
