@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from orchestrator.build import stages, verdict
 from orchestrator.build.interrupt import raise_if_interrupted
+from orchestrator.build.job import Job
 from orchestrator.build.outcome import row_of
 from orchestrator.build.provide import Provided, timed
 from orchestrator.build.venv import add_wheels, environment_at, make_environment
@@ -27,11 +28,12 @@ if TYPE_CHECKING:
 
     from orchestrator.audit.report import SpecReport
     from orchestrator.build.gated import Gatehouse
+    from orchestrator.build.job import Trees
     from orchestrator.build.outcome import Outcome
     from orchestrator.build.prepare import Prepared
     from orchestrator.build.serving import Dist
     from orchestrator.build.session import Session
-    from orchestrator.build.stages import Built, Trees
+    from orchestrator.build.stages import Built
     from orchestrator.build.tree import BuildTree
     from orchestrator.build.venv import Environment
     from orchestrator.plan.steps import Step
@@ -195,14 +197,16 @@ class Components:
             trees, environment = self._laid(step, tree, layers, [wheel for wheel, _ in needed])
         tree.ready([digest for _, digest in needed], self._session.lease.run)
         return stages.build(
-            step,
-            self._prepared,
-            self.provided,
-            trees,
-            self._session,
-            environment=environment,
-            house=self._house,
-            urgency=urgency,
+            Job(
+                step=step,
+                prepared=self._prepared,
+                provided=self.provided,
+                session=self._session,
+                house=self._house,
+                trees=trees,
+                environment=environment,
+                urgency=urgency,
+            )
         )
 
     def _laid(
@@ -249,6 +253,7 @@ class Components:
             digests,
             torch=self._torch(step),
             cuda_major=int(major) if major.isdigit() else None,
+            scratch=self._session.home.work,
         )
 
     def _torch(self, step: Step) -> Path | None:

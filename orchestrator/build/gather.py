@@ -7,9 +7,8 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from orchestrator.build.provide import provide_layers, provide_source, timed
+from orchestrator.build.provide import provide_layers, provide_published, provide_source, timed
 from orchestrator.errors import SourceError
-from orchestrator.source.wheels import fetch_wheels
 from orchestrator.toolchain.python import check_python_headers
 
 if TYPE_CHECKING:
@@ -122,7 +121,8 @@ def gather(
         wheels[RUNTIME] = prepared.lock.run
     for name, files in wheels.items():
         with found.noting(name, "published wheels"):
-            found.wheels[name] = _fetched(files, prepared, session, offline=offline)
+            provide_published(files, prepared, session, offline=offline)
+            found.wheels[name] = tuple(file.file for file in files)
     found.complete = _complete(prepared.plan, {each.recipe for each in found.missing})
     return found
 
@@ -136,21 +136,3 @@ def _complete(plan: Plan, lost: set[str]) -> tuple[str, ...]:
     return tuple(
         step.name for step in plan.steps if step.action != "not-applicable" and step.name not in incomplete
     )
-
-
-def _fetched(
-    files: Sequence[LockedFile], prepared: Prepared, session: Session, *, offline: bool
-) -> tuple[str, ...]:
-    """Download wheels that are in `downloads` neither packed nor, in `wheels`, unpacked."""
-    session.lease.use("wheels", [file.sha256 for file in files])
-    session.lease.use("downloads", [file.sha256 for file in files])
-    absent = [file for file in files if not (session.home.wheels / file.sha256).is_dir()]
-    fetch_wheels(
-        absent,
-        home=session.home,
-        offline=offline,
-        emit=session.emit,
-        step="published wheels",
-        mirrors=prepared.mirrors,
-    )
-    return tuple(file.file for file in files)

@@ -1,4 +1,4 @@
-"""The audit of published wheels: made once from the layer in which one lies unpacked, and remembered."""
+"""The audit of published wheels: made once, of what lies unpacked, else of the wheel, and remembered."""
 
 from __future__ import annotations
 
@@ -9,9 +9,12 @@ from orchestrator.store.audits import keep_audit, read_audit
 from orchestrator.store.manifest import Audit
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
+    from pathlib import Path
 
+    from orchestrator.audit.question import Question
     from orchestrator.audit.report import DeviceReport, SpecReport
+    from orchestrator.model.lock import LockedFile
     from orchestrator.plan.steps import KeyedStep
     from orchestrator.store.home import Home
 
@@ -27,17 +30,23 @@ def known(home: Home, steps: Iterable[KeyedStep]) -> dict[str, str]:
     return found
 
 
-def audited(home: Home, step: KeyedStep) -> tuple[Audit, SpecReport | None] | None:
-    """Return the audit of a prebuilt, made now unless it is remembered; None when no layer holds it.
+def audited(
+    home: Home, step: KeyedStep, fetch: Callable[[LockedFile], Path] | None = None
+) -> tuple[Audit, SpecReport | None] | None:
+    """Return the audit of a prebuilt, made now unless it is remembered; None when it is not here.
 
     The report is only there when it was made now.
 
     Args:
         home: where layers and audits lie.
         step: a prebuilt.
+        fetch: returns the published wheel, and is asked for what lies nowhere unpacked. Without it that is
+            not audited.
 
     Raises:
-        SpecError: the layer does not hold what its name says.
+        SpecError: it does not hold what its name says.
+        MachineError and its kin: there is no room, or an assembler does not end.
+        SparkbuildError: what `fetch` raises.
     """
     if step.key is None or step.locked.prebuilt is None:
         return None
@@ -45,21 +54,45 @@ def audited(home: Home, step: KeyedStep) -> tuple[Audit, SpecReport | None] | No
     audit = read_audit(home, key)
     if audit is not None:
         return audit, None
-    from orchestrator.build.layers import find_layer
-
-    layer = find_layer((step.locked.prebuilt, *step.locked.run), home=home)
-    if layer is None:
+    file = step.locked.prebuilt
+    place = _unpacked(home, step)
+    if place is None and fetch is not None:
+        place = fetch(file)
+    if place is None:
         return None
     from orchestrator.audit.question import Question
-    from orchestrator.inspect.specs import audit_distribution
+    from orchestrator.build.assembling import assemble
 
     # Without a policy it is a stranger's wheel: all device code must load.
     policy = verdict.expectations(step.policy, step.entries, step.devices) or None
-    question = Question(devices=step.devices, policy=policy)
-    report = audit_distribution(layer.site, step.locked.prebuilt.name, question)
-    audit = Audit(key=key, verdict=report.verdict, coverage=coverage_of(report))
+    report = _read(place, file.name, Question(devices=step.devices, policy=policy))
+    made = assemble(step.assembled, {file.file: place}, scratch=home.work)
+    report, coverage = made.judged(report), made.told(coverage_of(report))
+    audit = Audit(key=key, verdict=report.verdict, coverage=coverage)
     keep_audit(home, audit)
     return audit, report
+
+
+def _unpacked(home: Home, step: KeyedStep) -> Path | None:
+    """Return a folder from which a prebuilt can be imported, if something that was built laid it there."""
+    from orchestrator.build.layers import find_layer
+
+    file = step.locked.prebuilt
+    if file is None:
+        return None
+    layer = find_layer((file, *step.locked.run), home=home)
+    site = layer.site if layer is not None else home.wheels / file.sha256 / "site"
+    return site if site.is_dir() else None
+
+
+def _read(place: Path, name: str, question: Question) -> SpecReport:
+    """Audit a distribution in a folder, or a wheel."""
+    from orchestrator.inspect.specs import audit_distribution
+    from orchestrator.inspect.wheel import audit_wheels
+
+    if place.is_dir():
+        return audit_distribution(place, name, question)
+    return audit_wheels([place], question, spec=name)
 
 
 def coverage_of(report: SpecReport) -> str:

@@ -12,6 +12,7 @@ from orchestrator.build import stages
 from orchestrator.build.gated import Gatehouse
 from orchestrator.build.gather import PACKAGES, gather
 from orchestrator.build.interrupt import raise_if_interrupted
+from orchestrator.build.job import Job
 from orchestrator.build.outcome import Failure
 from orchestrator.build.probed import Probed, ProbeOutcome
 from orchestrator.build.provide import Provided, provide_layers, timed
@@ -249,15 +250,16 @@ class _Probes:
                 stages.apply_patches(step, self.prepared, trees, session)
             environment = make_environment(tree.folder / "env", layers=self.provided.layers.get(name, ()))
             add_wheels(environment, wheels)
-            tried = try_unit(
-                step,
-                self.prepared,
-                self.provided,
-                trees,
-                session,
-                environment=environment,
+            job = Job(
+                step=step,
+                prepared=self.prepared,
+                provided=self.provided,
+                session=session,
                 house=self.house,
+                trees=trees,
+                environment=environment,
             )
+            tried = try_unit(job)
             tree.clear()
         for warning in tried.warnings:
             session.emit(Note("warning", warning, name))

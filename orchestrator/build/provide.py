@@ -153,6 +153,36 @@ def _wheels(
     )
 
 
+def provide_published(
+    files: Sequence[LockedFile], prepared: Prepared, session: Session, *, offline: bool = False
+) -> dict[str, Path]:
+    """Download wheels that are in `downloads` neither packed nor, in `wheels`, unpacked.
+
+    Args:
+        files: wheels, as locked.
+        prepared: the plan.
+        session: the run.
+        offline: no network.
+
+    Returns:
+        sha256 -> wheel, of those that are not unpacked.
+
+    Raises:
+        SourceError and its kin (5): one could not be had or verified, or is missing offline.
+        NoSpaceError (4): the disk is, or would get, full.
+    """
+    session.lease.use("wheels", [file.sha256 for file in files])
+    session.lease.use("downloads", [file.sha256 for file in files])
+    return fetch_wheels(
+        [file for file in files if not (session.home.wheels / file.sha256).is_dir()],
+        home=session.home,
+        offline=offline,
+        emit=session.emit,
+        step="published wheels",
+        mirrors=prepared.mirrors,
+    )
+
+
 def _toolkit(
     prepared: Prepared,
     steps: Sequence[Step],

@@ -10,8 +10,8 @@ from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Final
 
 from orchestrator.build import logfile, verdict
+from orchestrator.build.commands import run_commands
 from orchestrator.build.gated import refused_error
-from orchestrator.build.stages import run_commands
 from orchestrator.errors import AuditFailedError, BuildFailedError, TorchReplacedError, UnitFailedError
 from orchestrator.jobs.pick import Pick
 from orchestrator.jobs.served import serves
@@ -22,12 +22,7 @@ if TYPE_CHECKING:
 
     from orchestrator.audit.facts import FileFacts
     from orchestrator.audit.report import SpecReport
-    from orchestrator.build.gated import Gatehouse
-    from orchestrator.build.prepare import Prepared
-    from orchestrator.build.provide import Provided
-    from orchestrator.build.session import Session
-    from orchestrator.build.stages import Trees
-    from orchestrator.build.venv import Environment
+    from orchestrator.build.job import Job
     from orchestrator.jobs.units import Record, Unit
     from orchestrator.plan.steps import Step
 
@@ -124,49 +119,22 @@ def wanted(step: Step) -> Callable[[Unit, tuple[str, ...]], bool]:
     return fits
 
 
-def try_unit(
-    step: Step,
-    prepared: Prepared,
-    provided: Provided,
-    trees: Trees,
-    session: Session,
-    *,
-    environment: Environment,
-    house: Gatehouse,
-) -> Tried:
+def try_unit(job: Job) -> Tried:
     """Begin a step's build, compile its representative unit with all that the build gives it, and audit it.
-
-    Args:
-        step: what is probed.
-        prepared: the plan that it is part of.
-        provided: layers and toolkit.
-        trees: patched sources.
-        session: the run.
-        environment: holds layers and the wheels of built components.
-        house: the run's broker.
 
     Raises:
         BuildFailedError (1): the build failed before, or the unit does not compile.
         AuditFailedError (3): the object holds nothing for a device, a unit was stopped for its arch, the
             build said what the recipe refuses, or it never asked for the unit.
     """
-    log, probe = session.log(step.name), step.keyed.view.probe
-    keep = session.work(step) / OBJECT
+    step = job.step
+    log, probe = job.log, step.keyed.view.probe
+    keep = job.work / OBJECT
     keep.mkdir(exist_ok=True)
     pick = Pick(wanted(step), probe.unit if probe is not None else None, keep / "unit.o")
     watch = Watch(log, probe.refuse if probe is not None else (), pick)
     try:
-        run_commands(
-            step,
-            prepared,
-            provided,
-            trees,
-            session,
-            environment=environment,
-            house=house,
-            pick=pick,
-            on_line=watch,
-        )
+        run_commands(job, pick=pick, on_line=watch)
     except _EnoughError:
         pass
     except TorchReplacedError:

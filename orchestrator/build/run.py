@@ -11,19 +11,20 @@ from orchestrator.build import prebuilt, verdict
 from orchestrator.build.component import Components
 from orchestrator.build.gated import Gatehouse
 from orchestrator.build.outcome import Failure, Outcome
-from orchestrator.build.provide import provide
+from orchestrator.build.provide import provide, provide_published
 from orchestrator.build.serving import Dist
 from orchestrator.errors import (
     AuditFailedError,
     InterruptedRunError,
     MachineError,
+    OfflineError,
     SparkbuildError,
     UnforeseenError,
 )
 from orchestrator.jobs import memory
 from orchestrator.plan.improve import improved_priorities
 from orchestrator.plan.schedule import UNKNOWN_SECONDS, Limits, Running, Work, remaining, start_next
-from orchestrator.report.events import RunStarted, StepEnded, StepStarted
+from orchestrator.report.events import Note, RunStarted, StepEnded, StepStarted
 from orchestrator.report.tables import Row
 
 if TYPE_CHECKING:
@@ -31,10 +32,13 @@ if TYPE_CHECKING:
     from concurrent.futures import Future
     from pathlib import Path
 
+    from orchestrator.audit.report import SpecReport
     from orchestrator.build.prepare import Prepared
     from orchestrator.build.session import Session
+    from orchestrator.model.lock import LockedFile
     from orchestrator.plan.schedule import Priorities
     from orchestrator.plan.steps import Step
+    from orchestrator.store.manifest import Audit
 
 LOOK_EVERY_S = 0.5
 """A signal that the kernel gave to another thread does not wake the main thread: it wakes up by itself."""
@@ -139,11 +143,28 @@ class _Run:
         return True
 
     def take_published(self, step: Step) -> None:
-        """Audit what is taken as published, once; what falls short is a failure, and is built against."""
-        found = prebuilt.audited(self.session.home, step.keyed)
-        audit = found[0] if found else None
-        coverage = audit.coverage if audit else ""
-        row = Row(step.name, step.keyed.version, step.action, coverage=coverage, key=step.keyed.key)
+        """Audit what is taken as published, once; what falls short is a failure, and is built against.
+
+        Without the network, what is not here is not audited, which is told.
+
+        Raises:
+            MachineError and its kin (4), InterruptedRunError.
+        """
+        note, found = "", None
+        try:
+            found = self._audited(step)
+        except OfflineError as fault:
+            note = f"not audited: {fault.message}"
+            self.session.emit(Note("warning", note, step.name))
+        except (MachineError, InterruptedRunError):
+            raise
+        except SparkbuildError as fault:
+            note = "not audited"
+            self.outcome.failures.append(Failure(step.name, fault))
+        coverage = found[0].coverage if found else ""
+        row = Row(
+            step.name, step.keyed.version, step.action, coverage=coverage, note=note, key=step.keyed.key
+        )
         self.outcome.rows.append(row)
         if found is None or found[0].verdict == "pass":
             return
@@ -154,6 +175,16 @@ class _Run:
             hint="build it instead of taking it as published, or mend its policy in the recipe",
         )
         self.outcome.failures.append(Failure(step.name, error))
+
+    def _audited(self, step: Step) -> tuple[Audit, SpecReport | None] | None:
+        def fetch(file: LockedFile) -> Path:
+            found = provide_published([file], self.prepared, self.session, offline=self.way.offline)
+            return found[file.sha256]
+
+        found = prebuilt.audited(self.session.home, step.keyed, fetch)
+        if found is not None and found[1] is not None:
+            self.outcome.worked = True
+        return found
 
     def build(self, steps: Sequence[Step]) -> None:
         """Build these steps, the most urgent first, each as soon as all that it builds on is there.

@@ -5,40 +5,24 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from orchestrator.build import pep517, torchcheck
-from orchestrator.build.environ import command_environ
-from orchestrator.build.gated import gated, jobs_offered
-from orchestrator.build.links import make_links
+from orchestrator.build.commands import run_commands
+from orchestrator.build.job import Job, Trees
 from orchestrator.build.outputs import finish, repair_outputs
-from orchestrator.build.provide import timed
-from orchestrator.build.supervisor import run, shown
-from orchestrator.build.words import SCRATCH, filled, words_of
-from orchestrator.errors import BuildFailedError, UnitFailedError
-from orchestrator.package.rewrite import epoch_of_commands
-from orchestrator.report.events import Note, Progress
+from orchestrator.build.words import filled
+from orchestrator.errors import BuildFailedError
+from orchestrator.report.events import Note
 from orchestrator.store import trees as trees_on_disk
 from orchestrator.store.manifest import Cost
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Sequence
     from pathlib import Path
 
-    from orchestrator.build.gated import Gatehouse
     from orchestrator.build.prepare import Prepared
     from orchestrator.build.provide import Provided
     from orchestrator.build.session import Session
     from orchestrator.build.supervisor import Finished
-    from orchestrator.build.venv import Environment
-    from orchestrator.jobs.pick import Pick
     from orchestrator.plan.steps import Step
-
-
-@dataclass(frozen=True, slots=True)
-class Trees:
-    """Where a step's sources lie."""
-
-    main: Path
-    sources: Mapping[str, Path]
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,137 +98,28 @@ def apply_patches(step: Step, prepared: Prepared, trees: Trees, session: Session
                 session.emit(Note("info", text, step.name))
 
 
-def build(
-    step: Step,
-    prepared: Prepared,
-    provided: Provided,
-    trees: Trees,
-    session: Session,
-    *,
-    environment: Environment,
-    house: Gatehouse,
-    urgency: float = 0.0,
-) -> Built:
+def build(job: Job) -> Built:
     """Run a step's commands and backend in its environment, and finish the wheels.
 
-    Args and errors are those of `run_commands`; BuildFailedError also: they made no fitting wheel.
+    Raises:
+        BuildFailedError: as `run_commands`; or no fitting wheel was made.
+        UnitFailedError, AuditFailedError: as `run_commands`.
     """
-    work, log = session.work(step), session.log(step.name)
+    step, work = job.step, job.work
     out, finished = work / "out", work / "wheels"
-    done = run_commands(
-        step,
-        prepared,
-        provided,
-        trees,
-        session,
-        environment=environment,
-        house=house,
-        urgency=urgency,
-    )
-    _tell_leftovers(step, done, session)
-    layers = provided.layers.get(step.name, ())
-    words = words_of(step, prepared.plan, tree=work, main=trees.main, layers=layers, environment=environment)
-    repair_outputs(step, out, lambda text: filled(text, words, name=step.name), prepared.compiler.cc)
+    done = run_commands(job)
+    _tell_leftovers(step, done, job.session)
+    words = job.words()
+    repair_outputs(step, out, lambda text: filled(text, words, name=step.name), job.prepared.compiler.cc)
     finished.mkdir(exist_ok=True)
-    wheels = finish(step, prepared, source=trees.main, out=out, finished=finished)
+    wheels = finish(step, job.prepared, source=job.trees.main, out=out, finished=finished)
     cost = Cost(
         wall_s=sum(item.wall_s for item in done),
         cpu_s=sum(item.cpu_s for item in done),
         peak_bytes=max((item.peak_bytes for item in done), default=0),
         disk_bytes=sum(seen.st_size for seen in trees_on_disk.files(work)),
     )
-    return Built(wheels, cost, log)
-
-
-def run_commands(
-    step: Step,
-    prepared: Prepared,
-    provided: Provided,
-    trees: Trees,
-    session: Session,
-    *,
-    environment: Environment,
-    house: Gatehouse,
-    urgency: float = 0.0,
-    pick: Pick | None = None,
-    on_line: Callable[[str], None] = lambda _line: None,
-) -> list[Finished]:
-    """Run a step's commands and backend in its environment; return how each ended.
-
-    Args:
-        step: what is built.
-        prepared: the plan that it is part of.
-        provided: layers and toolkit.
-        trees: patched sources.
-        session: the run.
-        environment: holds layers and the wheels of built components.
-        house: the run's broker, which every compiler asks for a turn.
-        urgency: the compilers of the most urgent step go first.
-        pick: the one unit that is compiled in a probe; None: all are.
-        on_line: called now and then with the newest line of output; what it raises ends the commands.
-
-    Raises:
-        BuildFailedError: a command failed, or replaced a locked package.
-        UnitFailedError: a command failed, and so did a compiler.
-        AuditFailedError: a unit was stopped that would have held nothing for the devices to be served.
-    """
-    recipe = step.keyed.view
-    work, log = session.work(step), session.log(step.name)
-    out = work / "out"
-    for folder in (out, work / "home", work / "tmp", work / SCRATCH):
-        folder.mkdir(exist_ok=True)
-    project = trees.main / recipe.build.directory
-    if not project.is_dir():
-        raise BuildFailedError(
-            f"the source has no folder {recipe.build.directory}",
-            where=str(trees.main),
-            hint="the recipe's build.directory says where the project lies in its source",
-        )
-    layers = provided.layers.get(step.name, ())
-    words = words_of(step, prepared.plan, tree=work, main=trees.main, layers=layers, environment=environment)
-    make_links(_filled(recipe.build.links, words, step), work / SCRATCH)
-    plain_env = _environ(step, prepared, provided, trees, session, environment, words)
-    toolkit = provided.toolkit if step.keyed.arch_env else None
-    guards = _locked_packages(step, prepared, environment)
-
-    def unchanged() -> None:
-        for guard in guards:
-            torchcheck.check(guard)
-
-    def listen(line: str) -> None:
-        session.emit(Progress(step.name, line))
-        on_line(line)
-
-    commands = [[filled(word, words, name=step.name) for word in each] for each in recipe.build.commands]
-    settings = _filled(recipe.build.config_settings, words, step)
-    done: list[Finished] = []
-    opened = gated(step, prepared, toolkit, session, house, urgency=urgency, pick=pick)
-    with timed(session, step.name, "build" if pick is None else "probe", log), opened as gate:
-        env = session.network.into(gate.into(plain_env))
-        try:
-            for argv in commands:
-                wrapped = session.network.wrap(argv)
-                done.append(run(wrapped, cwd=project, env=env, log=log, on_line=listen, name=shown(argv)))
-                unchanged()
-            if recipe.build.backend == "pep517":
-                built = pep517.build_wheel(
-                    project,
-                    environment=environment,
-                    env=env,
-                    out=out,
-                    log=log,
-                    config_settings=settings,
-                    wrap=session.network.wrap,
-                    on_line=listen,
-                    after=unchanged,
-                )
-                done += built.commands
-        except BuildFailedError as error:
-            gate.raise_refused(log)
-            if type(error) is BuildFailedError and gate.unit_failed:
-                raise UnitFailedError(error.message, where=error.where, hint=error.hint) from error
-            raise
-    return done
+    return Built(wheels, cost, job.log)
 
 
 def _tell_leftovers(step: Step, done: Sequence[Finished], session: Session) -> None:
@@ -252,52 +127,3 @@ def _tell_leftovers(step: Step, done: Sequence[Finished], session: Session) -> N
         for left in item.leftovers:
             text = f"still ran after its command had ended, and was killed: {left}"
             session.emit(Note("warning", text, step.name))
-
-
-def _filled(texts: Mapping[str, str], words: Mapping[str, str], step: Step) -> dict[str, str]:
-    return {key: filled(text, words, name=step.name) for key, text in texts.items()}
-
-
-def _environ(
-    step: Step,
-    prepared: Prepared,
-    provided: Provided,
-    trees: Trees,
-    session: Session,
-    environment: Environment,
-    words: Mapping[str, str],
-) -> dict[str, str]:
-    recipe = step.keyed.view
-    work = session.work(step)
-    extra = _filled(recipe.build.env, words, step) | dict(step.keyed.arch_env)
-    cmake = [extra["CMAKE_ARGS"]] if "CMAKE_ARGS" in extra else []
-    for name, source in recipe.sources.items():
-        if source.env:
-            extra[source.env] = str(trees.sources[name])
-        if source.cmake:
-            cmake.append(f"-D{source.cmake}={trees.sources[name]}")
-    if cmake:
-        extra["CMAKE_ARGS"] = " ".join(cmake)
-    return command_environ(
-        prefix=environment.prefix,
-        home=work / "home",
-        tmp=work / "tmp",
-        jobs=jobs_offered(probing=session.probing),
-        source_date_epoch=epoch_of_commands(),
-        maps={work: step.name, session.home.layers: "layers"},
-        toolkit=provided.toolkit if step.keyed.arch_env else None,
-        cc=prepared.compiler.cc,
-        cxx=prepared.compiler.cxx,
-        pycache=session.pycache,
-        extra=extra,
-    )
-
-
-def _locked_packages(step: Step, prepared: Prepared, environment: Environment) -> list[torchcheck.Snapshot]:
-    """Return snapshots of the needs that no command may replace."""
-    found = []
-    for need in step.keyed.build_needs:
-        keyed = prepared.plan.step(need).keyed
-        version = keyed.locked.prebuilt.version if keyed.locked.prebuilt else keyed.version
-        found.append(torchcheck.take(environment.search_path, keyed.distribution, version=version))
-    return found

@@ -54,7 +54,7 @@ def expectations(
 def key_of(step: KeyedStep, wheels: Sequence[str]) -> str:
     """Return the audit key of a step's artifact, given the sha256 of each wheel."""
     devices = [str(device) for device in step.devices]
-    return audit_key(wheels, step.policy, devices, step.arch, only=_only(step))
+    return audit_key(wheels, step.policy, devices, step.arch, only=_only(step), assembled=step.assembled)
 
 
 def _only(step: KeyedStep) -> tuple[str, ...] | None:
@@ -69,6 +69,7 @@ def audit(
     *,
     torch: Path | None = None,
     cuda_major: int | None = None,
+    scratch: Path,
 ) -> tuple[Audit, SpecReport]:
     """Read the wheels of a step to the last byte and judge them; what fails is in the report's findings.
 
@@ -80,8 +81,13 @@ def audit(
         digests: sha256 of each.
         torch: folder that holds the torch that they were built against, whose symbols they may use.
         cuda_major: of the toolkit that they were built with: libraries of another are a fault.
+        scratch: a folder in which programs can run, for assemblers that the recipe names.
+
+    Raises:
+        MachineError and its kin: there is no room, or an assembler does not end.
     """
     from orchestrator.audit.question import Question
+    from orchestrator.build.assembling import assemble
     from orchestrator.inspect.confirm import Disassembler
     from orchestrator.inspect.torchexports import torch_exports
     from orchestrator.inspect.wheel import audit_wheels
@@ -99,8 +105,11 @@ def audit(
         torch=torch_exports(torch) if torch is not None else None,
         confirm=Disassembler.find(),
     )
-    report = audit_wheels([wheel for wheel in wheels if wheel.suffix == ".whl"], question, spec=step.name)
-    return Audit(key=key_of(step, digests), verdict=report.verdict, coverage=coverage_line(report)), report
+    wheels = [wheel for wheel in wheels if wheel.suffix == ".whl"]
+    report = audit_wheels(wheels, question, spec=step.name)
+    made = assemble(step.assembled, {wheel.name: wheel for wheel in wheels}, scratch=scratch)
+    report, coverage = made.judged(report), made.told(coverage_line(report))
+    return Audit(key=key_of(step, digests), verdict=report.verdict, coverage=coverage), report
 
 
 def coverage_line(report: SpecReport) -> str:

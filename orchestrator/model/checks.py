@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from orchestrator.model.recipe import (
         ArchLimit,
         ArchUse,
+        Assembler,
         Build,
         ModulePolicy,
         Needs,
@@ -70,6 +71,8 @@ def _recipe(recipe: Recipe, file_name: str) -> Iterator[Problem]:
         yield from _only(recipe.files.only, ("files", "only"))
     for index, policy in enumerate(recipe.modules):
         yield from _module(policy, ("modules", index))
+    for index, assembler in enumerate(recipe.assemblers):
+        yield from _assembler(assembler, ("assemblers", index))
 
 
 def _arch(use: ArchUse) -> Iterator[Problem]:
@@ -88,6 +91,14 @@ def _module(policy: ModulePolicy, steps: Steps) -> Iterator[Problem]:
         yield Problem((*steps, "reason"), "no reason", expected, key=True)
     yield from _exceptions(policy, steps)
     yield from _when(policy.when, steps)
+
+
+def _assembler(assembler: Assembler, steps: Steps) -> Iterator[Problem]:
+    yield from check.inside(assembler.file, (*steps, "file"))
+    if not {"*", "?", "["}.isdisjoint(assembler.file):
+        yield Problem((*steps, "file"), shown(assembler.file), "the path of one file, no glob")
+    yield from check.devices(assembler.lowest, assembler.below, steps)
+    yield from _when(assembler.when, steps)
 
 
 def _exceptions(policy: ModulePolicy, steps: Steps) -> Iterator[Problem]:

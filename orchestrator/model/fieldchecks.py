@@ -213,6 +213,23 @@ def arches(texts: Sequence[str], steps: Steps) -> Iterator[Problem]:
             yield Problem((*steps, index), f"{shown(text)} ({fault})", "one arch such as 12.1a")
 
 
+def devices(lowest: str | None, below: str | None, steps: Steps) -> Iterator[Problem]:
+    """Check a range of devices: `from` and `below`, those of the two that are given."""
+    from orchestrator.errors import ArchError
+    from orchestrator.model.arch import Device
+
+    found = []
+    for field, text in (("from", lowest), ("below", below)):
+        if text is None:
+            continue
+        try:
+            found.append(Device.parse(text))
+        except ArchError as error:
+            yield Problem((*steps, field), f"{shown(text)} ({error.message})", "a device such as 12.1")
+    if len(found) == len(("from", "below")) and found[0] >= found[1]:
+        yield Problem((*steps, "below"), shown(below or ""), f"a device above {lowest}, where `from` begins")
+
+
 def version(text: str, steps: Steps) -> Iterator[Problem]:
     """Check a PEP 440 version in its normal form."""
     if len(text) > MAX_NAME:

@@ -252,6 +252,18 @@ class Files(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
     """Globs on the path inside the wheel; one that fits none is a fault. `*.dist-info` need not be named."""
 
 
+class Assembler(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """A program inside the wheel that turns PTX into machine code while the component is used."""
+
+    file: str
+    """Its path inside the wheel. It takes the options of ptxas."""
+    lowest: str | None = msgspec.field(default=None, name="from")
+    """`from` in YAML: the lowest device that it is used for, such as `10.0`; None: any."""
+    below: str | None = None
+    """The lowest device that it is no longer used for; None: none."""
+    when: When | None = None
+
+
 class Recipe(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """One component."""
 
@@ -275,6 +287,7 @@ class Recipe(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     modules: tuple[ModulePolicy, ...] = ()
     files: Files | None = None
     """None: any file."""
+    assemblers: tuple[Assembler, ...] = ()
 
     @property
     def wheel_name(self) -> str:

@@ -11,8 +11,9 @@ import msgspec
 from orchestrator.errors import RecipeError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
+    from orchestrator.model.arch import Entry
     from orchestrator.model.recipe import (
         Build,
         Files,
@@ -144,6 +145,30 @@ def policy_of(
         for policy in recipe.modules
         if kept(policy.when)
     )
+
+
+def assembled(
+    recipe: Recipe, *, version: str, entries: Iterable[Entry], platform: str
+) -> tuple[tuple[str, str], ...]:
+    """Return (program inside the wheel, machine code that it must make), such as `sm_121a`, sorted."""
+    from orchestrator.model.arch import Device
+
+    entries = tuple(entries)
+    arches = tuple(str(entry.arch) for entry in entries)
+    kind = main_kind(recipe)
+    found: set[tuple[str, str]] = set()
+    for each in recipe.assemblers:
+        if holds(each.when, version=version, arches=arches, platform=platform, source=kind):
+            lowest, below = (
+                Device.parse(text) if text is not None else None for text in (each.lowest, each.below)
+            )
+            found |= {
+                (each.file, entry.arch.name)
+                for entry in entries
+                if (lowest is None or lowest <= entry.arch.device)
+                and (below is None or entry.arch.device < below)
+            }
+    return tuple(sorted(found))
 
 
 def main_kind(recipe: Recipe) -> SourceKind | None:

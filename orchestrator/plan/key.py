@@ -138,6 +138,7 @@ def audit_key(
     arch: str,
     *,
     only: Sequence[str] | None = None,
+    assembled: Sequence[tuple[str, str]] = (),
 ) -> str:
     """Return the audit key of an artifact: another policy audits again and never builds again.
 
@@ -148,9 +149,12 @@ def audit_key(
         devices: the devices to be served, such as `12.1`.
         arch: the effective arches; images for others are reported.
         only: globs of all files that the wheels may hold; None: any.
+        assembled: programs of the wheels, and what each must be able to assemble.
     """
     rules = [_rule(item) for item in policy]
-    more = [] if only is None else [sorted(only)]
+    more: list[object] = [] if only is None else [sorted(only)]
+    if assembled:
+        more.append({"assembled": sorted(assembled)})
     return digest([AUDIT_NUMBER, sorted(wheels), rules, sorted(devices), arch, *more])
 
 

@@ -12,7 +12,7 @@ from orchestrator.errors import NotApplicableError, RecipeError, UnknownNameErro
 from orchestrator.model.arch import normal_form
 from orchestrator.model.dialects import env_value
 from orchestrator.model.pins import pin_of, unverified
-from orchestrator.model.when import policy_of, resolved
+from orchestrator.model.when import assembled, policy_of, resolved
 from orchestrator.plan.effective import effective
 from orchestrator.plan.estimate import estimated
 from orchestrator.plan.fit import stack_graph
@@ -125,6 +125,12 @@ def _keyed(inputs: PlanInputs, name: str, needs: tuple[str, ...], done: Mapping[
                 arches=tuple(str(entry.arch) for entry in inputs.arch.entries),
                 platform=inputs.lock.platform,
             ),
+            assembled=assembled(
+                recipe,
+                version=component.version,
+                entries=inputs.arch.entries,
+                platform=inputs.lock.platform,
+            ),
         )
     chosen = effective(inputs.arch, recipe.applies, where=f"recipe {name}")
     # Its lock may also hold the published wheel, for --prebuilt: that reaches no build.
@@ -159,6 +165,9 @@ def _keyed(inputs: PlanInputs, name: str, needs: tuple[str, ...], done: Mapping[
         build_needs=tuple(recipe.needs.build),
         recipe=view,
         policy=view.modules,
+        assembled=assembled(
+            recipe, version=component.version, entries=chosen.entries, platform=inputs.lock.platform
+        ),
         arch_env=arch_env,
         notes=tuple(note.text for note in chosen.notes) + tuple(drop.reason for drop in chosen.dropped),
         unverified=_unverified(inputs, view, locked),

@@ -62,6 +62,8 @@ class KeyedStep:
     recipe: ResolvedRecipe | None = None
     policy: tuple[ModulePolicy, ...] = ()
     """What is expected of its modules."""
+    assembled: tuple[tuple[str, str], ...] = ()
+    """(program inside its wheel, machine code that it must be able to make), sorted."""
     arch_env: Mapping[str, str] = field(default_factory=dict)
     ingredients: Mapping[str, str] = field(default_factory=dict)
     notes: tuple[str, ...] = ()

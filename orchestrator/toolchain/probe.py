@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from orchestrator.store.facts import Facts
+    from orchestrator.toolchain.ask import Answer
     from orchestrator.toolchain.compiler import Compiler
 
 # First nvcc that knows an arch (CUDA Toolkit release notes; "PTX ISA", table of target architectures).
@@ -26,6 +27,17 @@ _SINCE = {
     "sm_110f": "13.0",
 }  # fmt: skip
 _OLDEST_IN_13 = 75
+
+# For the oldest arch of all: what is newer takes it too.
+_EMPTY = """\
+.version 6.3
+.target sm_75
+.address_size 64
+.visible .entry empty()
+{
+    ret;
+}
+"""
 
 _HOST = re.compile(r"unsupported (?:\S+ )*?(?:GNU|clang) version", re.IGNORECASE)
 
@@ -70,10 +82,9 @@ def _assemble(nvcc: Path, arch: str, compiler: Compiler) -> None:
         unit.write_text("__global__ void empty() {}\n", "utf-8")
         options = ["-fatbin", "-gencode", f"arch={virtual},code={arch}"]
         answer = ask([nvcc, "-ccbin", compiler.cxx, *options, "-o", image, unit], cwd=Path(folder))
-        made = image.is_file() and image.stat().st_size > 0
-    if answer.code == 0 and made:
+        words = _fault(answer, image)
+    if words is None:
         return
-    words = answer.telling_line or f"it ended with {answer.code} and without a word"
     if _HOST.search(answer.text):
         raise ToolkitError(
             f"the host compiler is not one that this CUDA works with: {words}",
@@ -81,6 +92,29 @@ def _assemble(nvcc: Path, arch: str, compiler: Compiler) -> None:
             hint="install a version that it names, and set CC and CXX to it (CC=gcc-14 CXX=g++-14)",
         )
     raise ToolkitError(f"cannot assemble {arch}: {words}", where=str(nvcc), hint=_advice(arch))
+
+
+def ptxas_fault(ptxas: Path, arch: str, scratch: Path) -> str | None:
+    """Have an assembler make machine code of an empty kernel; return why it cannot, in its own words.
+
+    Args:
+        ptxas: the program, which takes the options of ptxas.
+        arch: such as `sm_121a`.
+        scratch: a folder to write to.
+
+    Raises:
+        ToolMissingError: it cannot be run.
+        MachineError: it does not end.
+    """
+    unit, image = scratch / "empty.ptx", scratch / f"{ptxas.name}.{arch}.cubin"
+    unit.write_text(_EMPTY, "utf-8")
+    return _fault(ask([ptxas, "--gpu-name", arch, unit, "-o", image], cwd=scratch), image)
+
+
+def _fault(answer: Answer, image: Path) -> str | None:
+    if answer.code == 0 and image.is_file() and image.stat().st_size > 0:
+        return None
+    return answer.telling_line or f"it ended with {answer.code} and without a word"
 
 
 def _advice(arch: str) -> str:

@@ -20,6 +20,20 @@ esac
 ASSEMBLE = 'while [ "$1" != -o ]; do shift; done; echo image > "$2"'
 
 
+def assembler(*able: str, calls: str = "/dev/null") -> str:
+    """Return a script that takes the options of ptxas and assembles for these arches only.
+
+    Args:
+        able: such as `sm_121a`.
+        calls: a file that gets a line for each call.
+    """
+    known = "|".join(able)
+    refuse = "echo \"ptxas fatal   : Value '$2' is not defined for option 'gpu-name'\"; exit 255"
+    return (
+        f'#!/bin/sh\necho "$2" >> {calls}\ncase "$2" in\n  {known}) ;;\n  *) {refuse} ;;\nesac\n{ASSEMBLE}\n'
+    )
+
+
 def script(path: Path, body: str) -> Path:
     """Write an executable shell script."""
     path.parent.mkdir(parents=True, exist_ok=True)
