@@ -95,7 +95,7 @@ def test_programs_of_another_platform_are_not_run(tmp_path: Path, scratch: Path)
 
 @pytest.mark.network
 @pytest.mark.skipif(Target.here().platform != "linux-x86_64", reason="runs programs of x86_64")
-def test_triton_assembles_every_arch(tmp_path: Path, scratch: Path, shared_layers: Path) -> None:
+def test_triton_s_own(tmp_path: Path, scratch: Path, shared_layers: Path) -> None:
     recipe = Catalog.default().recipe("triton")
     entries = [Entry(arch) for arch in ARCHES]
     wanted = assembled(recipe, version="3.8.0", entries=entries, platform="linux-x86_64")
@@ -104,8 +104,10 @@ def test_triton_assembles_every_arch(tmp_path: Path, scratch: Path, shared_layer
     for file, data in members(TRITON, files, shared_layers).items():
         (tmp_path / "site" / file).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / "site" / file).write_bytes(data)
-    found = assemble([*wanted, (files[-1], "sm_666")], {TRITON: tmp_path / "site"}, scratch=scratch)
-    assert found.able == wanted
+    found = assemble(wanted, {TRITON: tmp_path / "site"}, scratch=scratch)
+    # Its ptxas is of CUDA 12.9, and sm_88 came with 13.0.
+    assert set(wanted) - set(found.able) == {("triton/backends/nvidia/bin/ptxas", "sm_88")}
     (finding,) = found.findings
-    assert "does not assemble sm_666: ptxas" in finding.text
-    assert "Value 'sm_666' is not defined for option 'gpu-name'" in finding.text
+    assert finding.text.endswith(
+        "/ptxas does not assemble sm_88: ptxas fatal   : Value 'sm_88' is not defined for option 'gpu-name'"
+    )

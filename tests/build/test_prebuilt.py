@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import msgspec
 import pytest
 from devicefiles import FOLDER
+from faketools import assembler
 from samples import TORCH, plan_inputs, with_locked, with_recipe
 from wheelhouse import make_wheel
 
@@ -15,7 +16,7 @@ from orchestrator.build import prebuilt, verdict
 from orchestrator.build.layers import ensure_layer
 from orchestrator.errors import SpecError
 from orchestrator.model.arch import parse_request
-from orchestrator.model.recipe import ModulePolicy
+from orchestrator.model.recipe import Assembler, ModulePolicy
 from orchestrator.plan.planner import keyed_steps
 from orchestrator.report.events import silent
 from orchestrator.store.audits import keep_audit, read_audit
@@ -35,10 +36,14 @@ def wheel_of(folder: Path, name: str, *modules: str) -> tuple[LockedFile, Path]:
 
 
 def step(
-    file: LockedFile, *run: LockedFile, policy: tuple[ModulePolicy, ...] = (), arch: str = "12.1a"
+    file: LockedFile,
+    *run: LockedFile,
+    policy: tuple[ModulePolicy, ...] = (),
+    assemblers: tuple[Assembler, ...] = (),
+    arch: str = "12.1a",
 ) -> KeyedStep:
     inputs = dataclasses.replace(
-        with_recipe(msgspec.structs.replace(TORCH, modules=policy)),
+        with_recipe(msgspec.structs.replace(TORCH, modules=policy, assemblers=assemblers)),
         lock=with_locked("pytorch", prebuilt=file, run=run).lock,
         arch=parse_request(arch),
     )
@@ -73,6 +78,53 @@ def test_it_is_audited_once_from_its_layer_and_remembered(tmp_path: Path, home: 
     assert prebuilt.audited(home, asked) == (audit, None)
     assert prebuilt.known(home, [asked]) == {"pytorch": audit.coverage}
     assert prebuilt.known(home, [step(torch[0], other[0], arch="9.0a")]) == {}, "another device"
+
+
+def test_what_lies_nowhere_unpacked_is_fetched_once(tmp_path: Path, home: Home) -> None:
+    file, path = wheel_of(tmp_path, "torch", "native.so")
+    fetched: list[LockedFile] = []
+
+    def fetch(wanted: LockedFile) -> Path:
+        fetched.append(wanted)
+        return path
+
+    asked = step(file)
+    found = prebuilt.audited(home, asked, fetch)
+    assert found is not None
+    assert (found[0].verdict, found[0].coverage) == ("pass", "2 exact of 2 units on 12.1")
+    assert prebuilt.audited(home, asked, fetch) == (found[0], None)
+    assert fetched == [file]
+
+
+def test_one_that_lies_unpacked_for_another_s_layer_is_not_fetched(tmp_path: Path, home: Home) -> None:
+    torch, other = wheel_of(tmp_path, "torch", "native.so"), wheel_of(tmp_path, "other", "wrong.so")
+    laid(home, torch, other)
+
+    def fetch(wanted: LockedFile) -> Path:
+        raise AssertionError(wanted)
+
+    found = prebuilt.audited(home, step(torch[0]), fetch)
+    assert found is not None
+    assert found[0].coverage == "2 exact of 2 units on 12.1", "without what is in the layer's other wheel"
+
+
+@pytest.mark.parametrize("unpacked", [True, False])
+def test_its_assembler_is_asked_once(tmp_path: Path, home: Home, *, unpacked: bool) -> None:
+    calls = tmp_path / "calls"
+    files = {"torch/__init__.py": "", "torch/ptxas": assembler("sm_121a", calls=str(calls))}
+    file, path = make_wheel(tmp_path, "torch", files)
+    assemblers = (Assembler(file="torch/ptxas"),)
+    if unpacked:
+        laid(home, (file, path))
+    asked = step(file, assemblers=assemblers)
+    for _ in range(2):
+        found = prebuilt.audited(home, asked, lambda _file: path)
+        assert found is not None
+        assert (found[0].verdict, found[0].coverage) == ("pass", "host only; ptxas assembles sm_121a")
+    assert calls.read_text().split() == ["sm_121a"]
+    found = prebuilt.audited(home, step(file, assemblers=assemblers, arch="12.0f"), lambda _file: path)
+    assert found is not None
+    assert found[0].verdict == "fail"
 
 
 def test_the_recipe_s_policy_holds_for_the_published_wheel_too(tmp_path: Path, home: Home) -> None:

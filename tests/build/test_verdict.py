@@ -131,8 +131,9 @@ def test_of_two_families_an_entry_holds_on_those_that_its_arch_serves() -> None:
 
 @pytest.mark.parametrize(("able", "expected"), [("sm_121a", "pass"), ("sm_90a", "fail")])
 def test_an_assembler_in_a_built_wheel_is_asked(tmp_path: Path, able: str, expected: str) -> None:
-    files = {"kernels/__init__.py": b"", "kernels/bin/ptxas": assembler(able)}
-    wheel = make_wheel(tmp_path, "kernels", files)[1]
+    wheel = make_wheel(
+        tmp_path, "kernels", {"kernels/__init__.py": "", "kernels/bin/ptxas": assembler(able)}
+    )[1]
     recipe = msgspec.structs.replace(
         KERNELS,
         modules=(ModulePolicy(match="kernels/*.py", expect="host"),),

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
+import select
 import shutil
 import signal
 import subprocess
 import threading
 import time
-from contextlib import suppress
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import pytest
@@ -17,7 +18,7 @@ from processes import alive, survivors
 from purestack import PureStack, finish
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
 UNITS = 4
@@ -99,7 +100,7 @@ def test_another_key_starts_clean(tmp_path: Path) -> None:
     [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129), (signal.SIGKILL, -9)],
 )
 def test_a_run_that_is_cut_off_goes_on(tmp_path: Path, number: signal.Signals, code: int) -> None:
-    made = Made(tmp_path / "one", size=60)
+    made = Made(tmp_path / "one", size=30)
     process = made.stack.start()
     made.wait_for(3)
     process.send_signal(number)
@@ -115,13 +116,13 @@ def test_a_run_that_is_cut_off_goes_on(tmp_path: Path, number: signal.Signals, c
     assert not {"u0.c", "u1.c"}.intersection(second), "they were done"
     assert "u3.c" in second
     assert len(first) + len(second) <= UNITS + 1
-    clean = Made(tmp_path / "two", size=60)
+    clean = Made(tmp_path / "two", size=30)
     assert clean.stack.run().code == 0
     assert made.wheel == clean.wheel
 
 
 def test_kill_after_kill_it_comes_to_the_same_wheel(tmp_path: Path) -> None:
-    made = Made(tmp_path / "one", size=40)
+    made = Made(tmp_path / "one", size=25)
     for begun in (1, 2, 2):
         process = made.stack.start()
         made.wait_for(begun)
@@ -131,13 +132,13 @@ def test_kill_after_kill_it_comes_to_the_same_wheel(tmp_path: Path) -> None:
     ran = made.stack.run()
     assert ran.code == 0, ran.err
     assert ON in ran.err
-    clean = Made(tmp_path / "two", size=40)
+    clean = Made(tmp_path / "two", size=25)
     assert clean.stack.run().code == 0
     assert made.wheel == clean.wheel
 
 
 def test_what_a_killed_compiler_half_wrote_is_made_anew(tmp_path: Path) -> None:
-    made = Made(tmp_path / "one", size=60)
+    made = Made(tmp_path / "one", size=30)
     process = made.stack.start()
     made.wait_for(2)
     end = time.monotonic() + 20
@@ -178,7 +179,7 @@ def test_a_compiler_that_fails_again_is_told_at_once_and_the_next_run_starts_cle
 
 
 def test_a_launcher_that_is_killed_fails_its_build_and_no_more(tmp_path: Path) -> None:
-    made = Made(tmp_path / "one", size=60)
+    made = Made(tmp_path / "one", size=30)
     made.stack.project("alone")
     process = made.stack.start()
     made.wait_for(2)
@@ -193,7 +194,7 @@ def test_a_launcher_that_is_killed_fails_its_build_and_no_more(tmp_path: Path) -
 
 
 def test_a_compiler_that_is_killed_runs_once_more(tmp_path: Path) -> None:
-    made = Made(tmp_path / "one", size=60)
+    made = Made(tmp_path / "one", size=30)
     process = made.stack.start()
     made.wait_for(2)
     os.kill(find(str(made.stack.home), compiles), signal.SIGKILL)
@@ -209,7 +210,7 @@ def compiles(command: str) -> bool:
 
 
 def test_a_terminal_that_is_closed_stops_the_run(tmp_path: Path) -> None:
-    made = Made(tmp_path / "one", size=60)
+    made = Made(tmp_path / "one", size=30)
     made.stack.write()
     ours, theirs = os.openpty()
     process = subprocess.Popen(
@@ -221,8 +222,8 @@ def test_a_terminal_that_is_closed_stops_the_run(tmp_path: Path) -> None:
         stderr=theirs,
     )
     os.close(theirs)
-    threading.Thread(target=drain, args=(ours,), daemon=True).start()
-    made.wait_for(2)
+    with draining(ours):
+        made.wait_for(2)
     os.close(ours)
     process.wait(20)
     assert not survivors(str(made.stack.home), limit_s=2)
@@ -231,10 +232,23 @@ def test_a_terminal_that_is_closed_stops_the_run(tmp_path: Path) -> None:
     assert ON in ran.err
 
 
-def drain(terminal: int) -> None:
-    with suppress(OSError):
-        while os.read(terminal, 4096):
-            pass
+@contextmanager
+def draining(terminal: int) -> Iterator[None]:
+    """Read what a terminal is told; afterwards nobody reads, so that closing it closes it."""
+    over = threading.Event()
+
+    def drain() -> None:
+        while not over.is_set():
+            if select.select([terminal], [], [], 0.05)[0]:
+                os.read(terminal, 4096)
+
+    reader = threading.Thread(target=drain)
+    reader.start()
+    try:
+        yield
+    finally:
+        over.set()
+        reader.join()
 
 
 def launcher(tag: str) -> int:

@@ -33,6 +33,8 @@ probe: {unit: "csrc/*_sm80.cu", refuse: ["Not building *"]}
 modules:
   - {match: "vec*.so", expect: native, required: false}
 files: {only: ["vec/**", "vec*.so"]}
+assemblers:
+  - {file: vec/bin/ptxas, from: 8.0, below: "10.0", when: {version: ">=3"}}
 """
 
 
@@ -54,6 +56,8 @@ def test_what_is_read(tmp_path: Path) -> None:
     assert found.probe == Probe(unit="csrc/*_sm80.cu", refuse=("Not building *",))
     assert not found.modules[0].required
     assert found.files == Files(only=("vec/**", "vec*.so"))
+    (assembler,) = found.assemblers
+    assert (assembler.file, assembler.lowest, assembler.below) == ("vec/bin/ptxas", "8.0", "10.0")
 
 
 @pytest.mark.parametrize(
@@ -88,6 +92,16 @@ def test_what_is_read(tmp_path: Path) -> None:
         ('"vec/**", ', '"/vec/**", ', "files.only[0]: found '/vec/**', expected a relative path"),
         ('"vec/**", ', '"vec*.so", ', "'vec*.so' a second time"),
         ("{only: ", "{olny: ", "files.olny: found an unknown field"),
+        ("vec/bin/ptxas", "/bin/ptxas", "assemblers[0].file: found '/bin/ptxas', expected a relative path"),
+        (
+            "vec/bin/ptxas",
+            "vec/bin/ptxas*",
+            "assemblers[0].file: found 'vec/bin/ptxas*', expected the path of",
+        ),
+        ("from: 8.0", "from: sm_80", "assemblers[0].from: found 'sm_80' ('sm_80' is no device), expected a"),
+        ("from: 8.0", "from: 8.1", "(there is no device of compute capability 8.1), expected a device such"),
+        ('below: "10.0"', "below: 8.0", "assemblers[0].below: found '8.0', expected a device above 8.0"),
+        ('{version: ">=3"}', "{}", "assemblers[0].when: found no condition"),
     ],
 )
 def test_mistakes(tmp_path: Path, old: str, new: str, told: str) -> None:

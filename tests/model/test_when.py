@@ -5,8 +5,10 @@ from __future__ import annotations
 import pytest
 
 from orchestrator.errors import RecipeError
+from orchestrator.model.arch import parse_request
 from orchestrator.model.recipe import (
     ArchUse,
+    Assembler,
     Build,
     KernelException,
     ModulePolicy,
@@ -17,7 +19,7 @@ from orchestrator.model.recipe import (
     Variant,
     When,
 )
-from orchestrator.model.when import holds, requirements, resolved
+from orchestrator.model.when import assembled, holds, requirements, resolved
 
 X86, ARM = "linux-x86_64", "linux-aarch64"
 
@@ -188,3 +190,30 @@ def test_a_lock_takes_the_requirements_of_every_arch_but_of_one_platform() -> No
     assert requirements(made(build=build), version="1", platform=X86) == ("ninja", "cmake")
     assert requirements(made(build=build), version="1", platform=ARM) == ("ninja", "cmake", "nvpl")
     assert requirements(made(build=None), version="1", platform=ARM) == ()
+
+
+@pytest.mark.parametrize(
+    ("arch", "expected"),
+    [
+        ("12.1a", [("new", "sm_121a")]),
+        ("10.0", [("new", "sm_100")]),
+        ("9.0a", [("old", "sm_90a")]),
+        ("12.0f+PTX;9.0;7.5", [("any", "sm_75"), ("new", "sm_120f"), ("old", "sm_90")]),
+        ("compute_121", [("new", "sm_121")]),
+    ],
+)
+def test_each_assembler_is_for_the_devices_of_its_range(arch: str, expected: list[tuple[str, str]]) -> None:
+    recipe = Recipe(
+        schema="sparkbuild.recipe/1",
+        name="triton",
+        summary="s",
+        assemblers=(
+            Assembler(file="new", lowest="10.0"),
+            Assembler(file="new", lowest="12.0"),
+            Assembler(file="old", lowest="8.0", below="10.0"),
+            Assembler(file="any", when=When(arch=("7.5",)), below="8.0"),
+            Assembler(file="older", when=When(version="<3.6")),
+        ),
+    )
+    entries = parse_request(arch).entries
+    assert assembled(recipe, version="3.8.0", entries=entries, platform=X86) == tuple(expected)

@@ -7,7 +7,18 @@ from typing import TYPE_CHECKING
 
 import msgspec
 import pytest
-from samples import KERNELS, LOCK, MACHINE, STACK, locked_file, plan_inputs, sha, with_locked, with_recipe
+from samples import (
+    KERNELS,
+    LOCK,
+    MACHINE,
+    STACK,
+    TORCH,
+    locked_file,
+    plan_inputs,
+    sha,
+    with_locked,
+    with_recipe,
+)
 
 from orchestrator.audit.report import AUDIT_NUMBER
 from orchestrator.model.arch import parse_request
@@ -15,6 +26,7 @@ from orchestrator.model.lock import LockedSource
 from orchestrator.model.recipe import (
     ArchLimit,
     ArchUse,
+    Assembler,
     BuildEstimate,
     Files,
     KernelException,
@@ -156,6 +168,7 @@ STAYS: dict[str, PlanInputs] = {
     ),
     "probe": recipe(probe=Probe(unit="a.cu")),
     "files": recipe(files=Files(only=("kernels/**",))),
+    "assemblers": recipe(assemblers=(Assembler(file="kernels/ptxas"),)),
     "published wheel in the lock": with_locked("kernels", prebuilt=locked_file("kernels", content="p")),
     "run needs": recipe(needs=msgspec.structs.replace(KERNELS.needs, run=())),
     "variant that does not hold": build(variants=(Variant(when=When(version=">=9"), env={"EXTRA": "1"}),)),
@@ -230,6 +243,23 @@ def test_audit_key_follows_what_may_be_missing_and_which_files_there_may_be() ->
     ]
     assert len(set(keys)) == 4
     assert audit_key(["w"], [policy], ["12.1"], "12.1a", only=("b/**", "a/**")) == keys[3]
+
+
+def test_audit_key_follows_what_must_be_assembled() -> None:
+    def key(*assembled: tuple[str, str], only: tuple[str, ...] | None = None) -> str:
+        return audit_key(["w"], [], ["12.1"], "12.1a", only=only, assembled=assembled)
+
+    one, other = ("ptxas", "sm_121a"), ("ptxas", "sm_120f")
+    assert len({key(), key(one), key(other), key(one, other), key(one, only=("a/**",))}) == 5
+    assert key(one, other) == key(other, one)
+
+
+def test_what_must_be_assembled_follows_the_request_for_a_published_wheel_too() -> None:
+    assembler = Assembler(file="torch/ptxas", lowest="10.0")
+    inputs = with_recipe(msgspec.structs.replace(TORCH, assemblers=(assembler,)))
+    for arch, expected in (("12.1a;9.0a", (("torch/ptxas", "sm_121a"),)), ("9.0a", ())):
+        asked = dataclasses.replace(inputs, arch=parse_request(arch))
+        assert step(asked, "pytorch").assembled == expected
 
 
 def test_the_golden_audit_key() -> None:

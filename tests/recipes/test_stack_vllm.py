@@ -73,7 +73,7 @@ def test_what_would_leave_kernels_without_code_is_refused(arch: str) -> None:
 def test_an_unresolved_tag_names_the_command_and_no_key() -> None:
     step = planned("12.1a").step("vllm")
     assert step.keyed.key is None
-    assert "cutlass is unresolved: `sparkbuild lock --stack vllm-0.33`" in step.why
+    assert "cutlass (tag v4.7.1), triton-kernels (tag v3.5.1) are unresolved: `sparkbuild lock" in step.why
 
 
 def test_another_patch_of_flashinfer_leaves_vllm_as_it_is() -> None:

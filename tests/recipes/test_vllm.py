@@ -47,7 +47,7 @@ def test_it_takes(recipe: Recipe, arch: str) -> None:
     ("arch", "why"),
     [
         ("12.1", "no FP4 instructions"),
-        ("12.0", "is no 12.xa or 12.xf"),
+        ("12.0", "takes 12.xa or 12.xf only, not 12.0"),
         ("12.0a;12.1a", "at most 1"),
         ("12.0f;12.1a", "at most 1"),
         ("9.0a;12.1", "no FP4 instructions"),

@@ -30,7 +30,7 @@ GIB = 2**30
 ROWS = (
     Row("pytorch", "2.14.1", "prebuilt"),
     Row("causal-conv1d", "1.7.0", "built", 296.4, 664.0, 3_100_000_000, "sm_121a 3/3", wheels=("x.whl",)),
-    Row("flashmla", "1.0.0", "not-applicable", note="12.1a is not among 9.0a; instead: Triton MLA"),
+    Row("flashmla", "1.0.0", "not-applicable", note="not for 12.1a, only for 9.0a; instead: Triton MLA"),
 )
 
 

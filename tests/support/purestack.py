@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from orchestrator.model.catalog import Catalog, find_places, lock_file
-from orchestrator.model.lock import Lock, LockedComponent, LockedSource, lock_bytes
+from orchestrator.model.lock import Lock, LockedComponent, LockedFile, LockedSource, lock_bytes
 from orchestrator.model.lockinputs import lock_inputs
 from orchestrator.model.platform import Target
 
@@ -90,6 +90,8 @@ class PureStack:
         self.home = root / "home"
         self.sources: dict[str, dict[str, LockedSource]] = {}
         """Component -> what its lock holds of sources that are not local folders."""
+        self.published: dict[str, LockedFile] = {}
+        """Component that is taken as published -> its wheel."""
         self._names: list[str] = []
         (self.recipes / "stacks").mkdir(parents=True)
 
@@ -112,7 +114,10 @@ class PureStack:
     def write(self) -> None:
         """Write the stack and its lock."""
         stacks = self.recipes / "stacks"
-        components = {name: {"version": "1.0"} for name in self._names}
+        components = {
+            **{name: {"version": "1.0"} for name in self._names},
+            **{name: {"version": "1.0", "prebuilt": True} for name in self.published},
+        }
         (stacks / "pure.yaml").write_text(STACK.format(components=json.dumps(components)))
         target = Target.here()
         catalog = Catalog(find_places([self.recipes]))
@@ -124,8 +129,10 @@ class PureStack:
             python=target.python,
             inputs=lock_inputs(stack, catalog.recipes(stack.components), target),
             components={
-                name: LockedComponent(version="1.0", sources=self.sources.get(name, {}))
-                for name in self._names
+                name: LockedComponent(
+                    version="1.0", sources=self.sources.get(name, {}), prebuilt=self.published.get(name)
+                )
+                for name in components
             },
         )
         (stacks / lock_file("pure", target)).write_bytes(lock_bytes(lock))
