@@ -31,6 +31,12 @@ class SparkbuildError(Exception):
         self.where = where
         self.hint = hint
 
+    @property
+    def placed(self) -> str:
+        """The message, and where it is unless the message names that."""
+        known = self.where is None or self.where in self.message
+        return self.message if known else f"{self.message} ({self.where})"
+
     def __str__(self) -> str:
         head = f"{self.where}: {self.message}" if self.where else self.message
         return f"{head}\n  hint: {self.hint}" if self.hint else head

@@ -38,8 +38,7 @@ class Missing:
     error: SourceError
 
     def __str__(self) -> str:
-        where = f" ({self.error.where})" if self.error.where else ""
-        return f"{self.recipe}: {self.what}: {self.error.message}{where}"
+        return f"{self.recipe}: {self.what}: {self.error.placed}"
 
     def to_json(self) -> dict[str, Any]:
         """Return it as `sparkbuild fetch --json` shows it."""

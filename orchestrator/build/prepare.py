@@ -79,13 +79,13 @@ class Prepared:
     last: Mapping[str, Past]
     known: Mapping[str, Past] = field(default_factory=dict)
     mirrors: Mirrors = NO_MIRRORS
-    unfit: tuple[MachineError, ...] = ()
-    """What this machine lacks for steps that build; a plan is shown all the same."""
+    unfit: Mapping[str, MachineError] = field(default_factory=dict)
+    """Step that builds -> what this machine lacks for it. A plan is shown, and others are probed."""
 
     def refuse_unfit(self) -> None:
         """Raise the first MachineError of `unfit`, if there is one: before anything is fetched or built."""
-        if self.unfit:
-            raise self.unfit[0]
+        for fault in self.unfit.values():
+            raise fault
 
     @property
     def toolkit_text(self) -> str:
@@ -190,13 +190,14 @@ def prepare(ask: Ask, home: Home, emit: Emit) -> Prepared:
     )
 
 
-def _unfit(plan: Plan, compiler: Compiler) -> tuple[MachineError, ...]:
+def _unfit(plan: Plan, compiler: Compiler) -> dict[str, MachineError]:
     from orchestrator.toolchain.demand import compiler_fault
 
-    faults = (
-        compiler_fault(compiler, step.keyed.view.build.compiler, name=step.name) for step in plan.builds
-    )
-    return tuple(fault for fault in faults if fault is not None)
+    faults = {
+        step.name: compiler_fault(compiler, step.keyed.view.build.compiler, name=step.name)
+        for step in plan.builds
+    }
+    return {name: fault for name, fault in faults.items() if fault is not None}
 
 
 def _refuse_unused(ask: Ask, stack: Stack) -> None:

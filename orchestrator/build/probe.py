@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from concurrent.futures import Future
     from pathlib import Path
 
-    from orchestrator.build.gather import Gathered
+    from orchestrator.build.gather import Gathered, Missing
     from orchestrator.build.prepare import Prepared
     from orchestrator.build.probed import Result
     from orchestrator.build.session import Session
@@ -70,13 +70,12 @@ def probe(
     there = _gathered(prepared, session, offline=offline, unread=unread)
     todo = []
     for step in plan.steps:
-        row, error = _unprobed(prepared, step, there)
+        row, errors = _unprobed(prepared, step, there)
         if row is None:
             todo.append(step)
             continue
         outcome.rows.append(row)
-        if error is not None:
-            outcome.failures.append(Failure(step.name, error))
+        outcome.failures += [Failure(step.name, error) for error in errors]
     if todo:
         provided = Provided(there.toolkit, there.layers, there.sources)
         with Gatehouse(session) as house:
@@ -109,7 +108,7 @@ def _gathered(
 
 def _unprobed(
     prepared: Prepared, step: Step, there: Gathered
-) -> tuple[Probed, SparkbuildError | None] | tuple[None, None]:
+) -> tuple[Probed | None, Sequence[SparkbuildError]]:
     """Return the row of a step of which nothing is compiled, and what is wrong; None of one that is tried."""
     keyed = step.keyed
 
@@ -117,23 +116,34 @@ def _unprobed(
         return Probed(component=step.name, version=keyed.version, result=result, note=note)
 
     if step.action != "build":
-        note = f"{step.why}: nothing is compiled" if step.action == "prebuilt" else step.why
-        return row(step.action, note), None
-    if not keyed.arch_env and keyed.view.probe is None:
-        return row("host-only", "it compiles no device code that its recipe knows of"), None
+        note = f"nothing is compiled: {step.why}" if step.action == "prebuilt" else step.why
+        return row(step.action, note), ()
+    unfit = prepared.unfit.get(step.name)
+    if unfit is None and not keyed.arch_env and keyed.view.probe is None:
+        return row("host-only", "it compiles no device code that its recipe knows of"), ()
     lacks = [each for each in there.missing if each.recipe == step.name]
     unbuilt = [_unbuilt(prepared, need) for need in keyed.build_needs]
     unbuilt = [text for text in unbuilt if text]
-    if lacks:
+    if lacks or unfit is not None:
         told = [f"{each.what} cannot be had: {each.error.message}" for each in lacks]
-        return row("missing", "; ".join([*told, *unbuilt])), _joined(lacks[0].error, told)
+        errors: list[SparkbuildError] = [_joined(lacks)] if lacks else []
+        if unfit is None:
+            return row("missing", "; ".join([*told, *unbuilt])), errors
+        return row("unfit", "; ".join([unfit.message, *told, *unbuilt])), [unfit, *errors]
     if keyed.key is None:
-        return row("skipped", keyed.reason or ""), None
-    return (row("skipped", "; ".join(unbuilt)), None) if unbuilt else (None, None)
+        return row("skipped", keyed.reason or ""), ()
+    return (row("skipped", "; ".join(unbuilt)), ()) if unbuilt else (None, ())
 
 
-def _joined(first: SourceError, told: Sequence[str]) -> SourceError:
-    error = SourceError("; ".join(told), where=first.where, hint=first.hint)
+def _joined(lacks: Sequence[Missing]) -> SourceError:
+    """Return one error for all that a step lacks, each on a line of its own."""
+    first = lacks[0].error
+    if len(lacks) == 1:
+        text, where = f"{lacks[0].what} cannot be had: {first.message}", first.where
+    else:
+        lines = [f"\n    {each.what}: {each.error.placed}" for each in lacks]
+        text, where = f"{len(lacks)} things that it needs cannot be had:{''.join(lines)}", None
+    error = SourceError(text, where=where, hint=first.hint)
     error.exit_code = first.exit_code
     return error
 

@@ -15,6 +15,7 @@ Result = Literal[
     "falls-short",
     "failed",
     "missing",
+    "unfit",
     "skipped",
     "stopped",
     "host-only",
@@ -22,8 +23,9 @@ Result = Literal[
     "prebuilt",
     "not-applicable",
 ]
-"""`falls-short`: its object or flags do not serve. `missing`: something of it could not be had. `skipped`: it
-builds on what is not built yet. `host-only`: it compiles no device code. `reuse`: it is built already."""
+"""`falls-short`: its object or flags do not serve. `missing`: something of it could not be had. `unfit`: this
+machine lacks what it needs. `skipped`: it builds on what is not built yet. `host-only`: it compiles no device
+code. `reuse`: it is built already."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

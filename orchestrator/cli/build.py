@@ -119,7 +119,7 @@ def _show_plan(prepared: Prepared, session: Session) -> None:
     if not prepared.plan.builds:
         return
     from orchestrator.build.foresee import foreseen
-    from orchestrator.report.tables import console, forecast_lines, plan_heading, plan_table
+    from orchestrator.report.tables import console, forecast_lines, plan_heading, plan_table, print_lines
 
     out = console(stderr=True)
     out.print(
@@ -129,13 +129,13 @@ def _show_plan(prepared: Prepared, session: Session) -> None:
     out.print()
     forecast = foreseen(prepared.plan, session.home)
     if forecast is not None:
-        out.print(forecast_lines(forecast), soft_wrap=True)
+        print_lines(out, forecast_lines(forecast), indent=10)
         out.print()
 
 
 def _show(outcome: Outcome, home: Home) -> None:
     """Show what became of each component, and where things are."""
-    from orchestrator.report.tables import console, run_table
+    from orchestrator.report.tables import console, print_lines, run_table
 
     out = console()
     if not outcome.worked and not outcome.failures:
@@ -150,7 +150,7 @@ def _show(outcome: Outcome, home: Home) -> None:
         out.print(f"index   pip install --index-url {(outcome.dist / 'simple').as_uri()} ...", soft_wrap=True)
     for row in outcome.rows:
         if row.note:
-            out.print(f"note    {row.component}: {row.note}", soft_wrap=True)
+            print_lines(out, f"note    {row.component}: {row.note}", indent=8)
         if row.log:
             out.print(f"log     {row.component}: {row.log}", soft_wrap=True)
     out.print(f"state   {home.root}", soft_wrap=True)
@@ -167,7 +167,8 @@ def tell(failures: Iterable[Failure], log_format: LogFormat, emit: Emit, *, debu
 
 def _tell(failure: Failure, *, debug: bool) -> None:
     """Tell what failed: the component and what went wrong first, then where to look, then what to do."""
-    click.echo(f"error: {failure.step}: {_text(failure)}", err=True)
+    text, name = _text(failure), failure.step
+    click.echo(f"error: {text}" if text.startswith(f"{name} ") else f"error: {name}: {text}", err=True)
     if debug:
         import traceback
 
@@ -183,7 +184,7 @@ def _note(failure: Failure) -> Note:
 
 def _text(failure: Failure) -> str:
     error = failure.error
-    where = f"\n  at {error.where}" if error.where else ""
+    where = f"\n  at {error.where}" if error.where and error.where not in error.message else ""
     hint = f"\n  hint: {error.hint}" if error.hint else ""
     return f"{error.message}{where}{hint}"
 

@@ -55,7 +55,10 @@ def command(
     if as_json:
         print_json({"schema": "sparkbuild.fetch/1", "stack": prepared.plan.stack, **_json(found)})
     else:
-        click.echo("\n".join(_lines(found, needed=bool(prepared.plan.builds or found.wheels))))
+        from orchestrator.report.tables import console, print_lines
+
+        told = _lines(found, needed=bool(prepared.plan.builds or found.wheels))
+        print_lines(console(), "\n".join(told), indent=9)
     return SourceError.exit_code if found.missing else 0
 
 

@@ -226,10 +226,10 @@ def _lock(catalog: Catalog, stack: Stack, home: Home) -> Lock:
 
 def _print(found: Sequence[Checked]) -> None:
     from orchestrator.report.patchtable import patch_heading, patch_summary, patch_table
-    from orchestrator.report.tables import console
+    from orchestrator.report.tables import console, print_lines
 
     out = console()
     for each in found:
         out.print(patch_heading(each), soft_wrap=True)
         out.print(patch_table(each))
-    out.print(patch_summary(found), soft_wrap=True)
+    print_lines(out, patch_summary(found), indent=9)

@@ -34,7 +34,7 @@ def command(
 
     emit, home = lines(), Home.default()
     prepared = prepare(replace(ask, names=meant(names)), home, emit)
-    for fault in prepared.unfit:
+    for fault in prepared.unfit.values():
         emit(Note("warning", f"{fault.message}; {fault.hint}"))
     emit.close()
     forecast = foreseen(prepared.plan, home)
@@ -49,6 +49,7 @@ def command(
         plan_heading,
         plan_table,
         prebuilt_lines,
+        print_lines,
     )
 
     out = console()
@@ -56,7 +57,7 @@ def command(
     out.print(plan_table(prepared.plan))
     if forecast is not None:
         out.print()
-        out.print(forecast_lines(forecast), soft_wrap=True)
+        print_lines(out, forecast_lines(forecast), indent=10)
     if published := prebuilt_lines(prepared.plan):
         out.print()
-        out.print(published, soft_wrap=True)
+        print_lines(out, published, indent=10)

@@ -45,8 +45,8 @@ def command(
     gives it. Nothing is stored, but the compiler cache keeps the unit for the build. What cannot be had
     stops nothing else.
 
-    Exit codes: 1 it does not build or compile; 3 what a unit holds, or was to hold, falls short; 5 something
-    could not be had.
+    Exit codes: 1 it does not build or compile; 3 what a unit holds, or was to hold, falls short; 4 the
+    host compiler is not one that a component can be built with; 5 something could not be had.
     """
     from orchestrator.build.interrupt import interruptible
     from orchestrator.build.probe import probe
@@ -60,7 +60,6 @@ def command(
         with interruptible(), Session.opened(home, emit, probing=True, offline=offline) as session:
             asked = replace(ask, names=meant(names))
             prepared, unread = prepare_reading(asked, home, emit, offline=offline)
-            prepared.refuse_unfit()
             outcome = probe(prepared, session, offline=offline, unread=unread)
     finally:
         emit.close()
@@ -75,15 +74,22 @@ def command(
 
 
 def _show(outcome: ProbeOutcome) -> None:
-    from orchestrator.report.tables import console, probe_table
+    from orchestrator.report.tables import console, print_lines, probe_table
 
     out = console()
     out.print(probe_table(outcome.rows))
     out.print()
+    for row in outcome.rows:
+        if row.unit:
+            out.print(f"unit    {row.component}: {row.unit}", soft_wrap=True)
     told = {failure.step for failure in outcome.failures}
+    notes: dict[str, list[str]] = {}
     for row in outcome.rows:
         if row.note and row.component not in told:
-            out.print(f"note    {row.component}: {row.note}", soft_wrap=True)
+            notes.setdefault(row.note, []).append(row.component)
+    for note, names in notes.items():
+        print_lines(out, f"note    {', '.join(names)}: {note}", indent=8)
+    for row in outcome.rows:
         if row.log:
             out.print(f"log     {row.component}: {row.log}", soft_wrap=True)
 

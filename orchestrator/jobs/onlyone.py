@@ -62,6 +62,7 @@ def main(ninja: str, arguments: Sequence[str], unit: str) -> NoReturn:
     asks = "/CMakeFiles/" in f"{os.getcwd()}/"  # CMake, what the compiler can do  # noqa: PTH109
     command = [ninja, *(arguments if asks else narrowed(ninja, arguments, unit))]
     if command[1:] != list(arguments):
-        sys.stderr.write(f"sparkbuild: of all targets only {command[-1]}\n")
+        name = command[-1].rpartition("/")[2]  # of a path, a progress line would show the beginning alone
+        sys.stderr.write(f"sparkbuild: ninja builds only {name} and what that is made from\n")
         sys.stderr.flush()
     os.execv(ninja, command)  # noqa: S606 - never a shell

@@ -36,7 +36,7 @@ class Effective:
     @property
     def reason(self) -> str | None:
         """A sentence why nothing is left; None when something is."""
-        return None if self.entries else "; ".join(drop.reason for drop in self.dropped)
+        return None if self.entries else "; ".join(dict.fromkeys(drop.reason for drop in self.dropped))
 
 
 def effective(request: ArchRequest, applies: tuple[str, ...], *, where: str | None = None) -> Effective:
@@ -67,7 +67,7 @@ def effective(request: ArchRequest, applies: tuple[str, ...], *, where: str | No
     for entry in request.entries:
         arch = target[entry.arch]
         if arch is None:
-            dropped.append(Dropped(entry, f"{entry.arch} is not among {', '.join(map(str, able))}"))
+            dropped.append(Dropped(entry, f"made for {', '.join(map(str, able))} only"))
             continue
         if arch != entry.arch:
             notes.append(ArchNote("info", "family", f"{entry.arch} is built as {arch}"))

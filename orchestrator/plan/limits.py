@@ -29,7 +29,7 @@ def refuse_beyond(entries: tuple[Entry, ...], limits: Sequence[ArchLimit], *, na
         own = tuple(entry for entry in entries if entry.arch.major == limit.major)
         wrong = tuple(entry for entry in own if (entry.arch.suffix or "none") not in limit.suffixes)
         if wrong and limit.suffixes:
-            what = f"{normal_form(wrong)} is {_told(limit)}"
+            what = f"of {limit.major}.x it takes {_told(limit)} only, not {normal_form(wrong)}"
         elif limit.at_most is not None and len(own) > limit.at_most:
             what = f"{normal_form(own)} are {len(own)} entries, and it takes at most {limit.at_most}"
         else:
@@ -42,8 +42,7 @@ def refuse_beyond(entries: tuple[Entry, ...], limits: Sequence[ArchLimit], *, na
 
 
 def _told(limit: ArchLimit) -> str:
-    words = [
-        "one without a suffix" if suffix == "none" else f"{limit.major}.x{suffix}"
-        for suffix in limit.suffixes
-    ]
-    return f"no {' or '.join(words)}"
+    words = (
+        "what has no suffix" if suffix == "none" else f"{limit.major}.x{suffix}" for suffix in limit.suffixes
+    )
+    return " or ".join(words)

@@ -95,10 +95,11 @@ def keyed_steps(inputs: PlanInputs, names: Collection[str]) -> tuple[KeyedStep, 
         steps[name] = _keyed(inputs, name, graph[name], steps)
     for name in names:
         if steps[name].kind == "not-applicable":
+            instead = inputs.recipes[name].instead
+            reason = (steps[name].reason or "").removesuffix(_instead(instead))
             raise NotApplicableError(
-                f"{name} cannot be built for {inputs.arch.normal}: {steps[name].reason}",
-                hint=inputs.recipes[name].instead
-                or f"ask for one of {', '.join(inputs.recipes[name].applies)}",
+                f"{name} cannot be built for {inputs.arch.normal}: {reason}",
+                hint=instead or f"ask for one of {', '.join(inputs.recipes[name].applies)}",
             )
     return tuple(steps.values())
 
@@ -139,9 +140,7 @@ def _keyed(inputs: PlanInputs, name: str, needs: tuple[str, ...], done: Mapping[
     missing = [need for need in needs if done[need].kind == "not-applicable"]
     if not chosen.entries or missing:
         reason = chosen.reason or f"needs {', '.join(missing)}, which cannot be built for this arch"
-        if recipe.instead:
-            reason = f"{reason}; instead: {recipe.instead}"
-        return replace(step, kind="not-applicable", reason=reason)
+        return replace(step, kind="not-applicable", reason=f"{reason}{_instead(recipe.instead)}")
     refuse_beyond(chosen.entries, recipe.arch.limits, name=name)
     arches = tuple(str(entry.arch) for entry in chosen.entries)
     view = resolved(recipe, version=component.version, arches=arches, platform=inputs.lock.platform)
@@ -169,7 +168,10 @@ def _keyed(inputs: PlanInputs, name: str, needs: tuple[str, ...], done: Mapping[
             recipe, version=component.version, entries=chosen.entries, platform=inputs.lock.platform
         ),
         arch_env=arch_env,
-        notes=tuple(note.text for note in chosen.notes) + tuple(drop.reason for drop in chosen.dropped),
+        notes=(
+            *(note.text for note in chosen.notes),
+            *(f"without {drop.entry}: {drop.reason}" for drop in chosen.dropped),
+        ),
         unverified=_unverified(inputs, view, locked),
     )
     if step.reason is not None:
@@ -194,6 +196,10 @@ def _keyed(inputs: PlanInputs, name: str, needs: tuple[str, ...], done: Mapping[
     return replace(step, key=build_key(ingredients), ingredients=ingredients)
 
 
+def _instead(text: str | None) -> str:
+    return f"; instead: {text}" if text else ""
+
+
 def _unread(
     inputs: PlanInputs,
     name: str,
@@ -203,10 +209,17 @@ def _unread(
 ) -> str | None:
     """Return why a step that builds has no key: a commit that nobody has read, its own or below it."""
     command = f"`sparkbuild lock --stack {inputs.stack.name}` or `sparkbuild fetch {name}`"
-    for source in sources:
-        seen = locked.sources.get(source)
-        if seen is not None and seen.unresolved and (name, source) not in inputs.local_sources:
-            return f"source {source} is unresolved: {command} reads which commit tag {seen.tag} is"
+    open_ = [
+        f"{source} (tag {seen.tag})"
+        for source in sources
+        if (seen := locked.sources.get(source)) is not None
+        and seen.unresolved
+        and (name, source) not in inputs.local_sources
+    ]
+    if open_:
+        one = len(open_) == 1
+        told = f"{'source' if one else 'sources'} {', '.join(open_)} {'is' if one else 'are'} unresolved"
+        return f"{told}: {command} reads {'its commit' if one else 'their commits'}"
     for need in inputs.recipes[name].needs.build:
         if done[need].unread:
             return f"builds on {need}, which has an unresolved source: {command} reads its commit"

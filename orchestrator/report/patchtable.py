@@ -62,10 +62,11 @@ def patch_summary(found: Sequence[Checked]) -> str:
     total = states.total()
     counted = ", ".join(f"{number} {state}" for state, number in sorted(states.items()))
     lines = [f"{total} {'patch' if total == 1 else 'patches'}: {counted}" if total else "no patch to judge"]
-    for each in found:
-        if each.error is not None:
-            where = f" ({each.error.where})" if each.error.where else ""
-            lines.append(f"missing: {each.recipe}, source {each.source}: {each.error.message}{where}")
+    lines += (
+        f"missing: {each.recipe}, source {each.source}: {each.error.placed}"
+        for each in found
+        if each.error is not None
+    )
     lines += (f"  hint: {hint}" for hint in dict.fromkeys(_hints(found)))
     return "\n".join(lines)
 

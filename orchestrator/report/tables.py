@@ -74,6 +74,19 @@ def console(*, stderr: bool = False) -> Console:
     return Plain(file=file, width=width, highlight=False, emoji=False, markup=False)
 
 
+def print_lines(out: Console, text: str, *, indent: int) -> None:
+    """Print lines; where a person reads, they are divided between words, and go on `indent` columns in."""
+    if out.is_terminal:
+        from textwrap import TextWrapper
+
+        further = " " * indent
+        words = TextWrapper(
+            out.width, subsequent_indent=further, break_long_words=False, break_on_hyphens=False
+        )
+        text = "\n".join(words.fill(line) for line in text.splitlines())
+    out.print(text, soft_wrap=True)
+
+
 _NAMED = 5
 """Names in one list at most."""
 _WHOLE = frozenset({"action", "component", "version", "how"})
@@ -185,16 +198,13 @@ def run_table(rows: Sequence[Row]) -> Table:
 
 
 def probe_table(rows: Sequence[Probed]) -> Table:
-    """Return the table that ends a probe."""
-    table = _table(
-        "component", "version", "unit", "asked for", "CPU", "peak", "result", right=("CPU", "peak")
-    )
+    """Return the table that ends a probe; a unit's name would leave no room for the rest."""
+    table = _table("component", "version", "asked for", "CPU", "peak", "result", right=("CPU", "peak"))
     for row in rows:
         told = f"{row.result}: {row.coverage}" if row.coverage else row.result
         table.add_row(
             row.component,
             row.version,
-            row.unit or "—",
             ", ".join(row.images) or "—",
             "cached" if row.cached else show_seconds(row.cpu_s),
             show_bytes(row.peak_bytes),

@@ -31,6 +31,11 @@ if TYPE_CHECKING:
 
 _COMMIT = re.compile(r"[0-9a-f]{40}")
 _NOT_FOUND = 127
+ACCESS = (
+    "`git ls-remote ADDRESS` tries it; proxies and credentials come from your git configuration, "
+    "another place from --mirror"
+)
+"""Hint where a repository does not answer: the same for each, so that it is told once."""
 _NOTHING = 64 << 10
 """Bytes; a disk with less is full."""
 # What a git that calls us (a hook, an alias) says of its own repository.
@@ -253,7 +258,7 @@ def _failed(finished: Finished, url: str, commit: str, mirror: Path) -> SourceEr
     return SourceError(
         f"commit {commit} could not be fetched: {last_word(finished)}",
         where=redacted(url),
-        hint=f"try `git ls-remote {redacted(url)}`; proxies and credentials come from your git configuration",
+        hint=ACCESS,
     )
 
 
@@ -261,4 +266,5 @@ def last_word(finished: Finished) -> str:
     """Return what git complained of, in one line."""
     lines = [line for line in finished.stderr.splitlines() if line.strip()]
     told = [line for line in lines if line.startswith(("fatal:", "error:"))]
-    return (told or lines or [f"status {finished.returncode}"])[-1]
+    last = (told or lines or [f"status {finished.returncode}"])[-1]
+    return last.removeprefix("fatal: ").removeprefix("error: ")

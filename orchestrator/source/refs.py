@@ -9,7 +9,7 @@ from orchestrator.errors import MismatchError, OfflineError, RecipeError, Source
 from orchestrator.model.lock import UNRESOLVED, LockedSource
 from orchestrator.model.stack import Unresolved
 from orchestrator.report.events import Note, Progress, silent
-from orchestrator.source.git import git, last_word
+from orchestrator.source.git import ACCESS, git, last_word
 from orchestrator.source.git_tree import discover_submodules
 from orchestrator.source.index import redacted
 from orchestrator.source.mirrors import NO_MIRRORS
@@ -56,7 +56,7 @@ def tag_commit(
         )
     emit(Progress("git", f"looking up tag {tag} of {redacted(url)}"))
     name = f"refs/tags/{tag}"
-    found = _refs(place, name, f"{name}^{{}}")
+    found = _refs(place, name, f"{name}^{{}}", what=f"tag {tag}")
     commit = found.get(f"{name}^{{}}") or found.get(name)
     if commit is None:
         raise SourceError(
@@ -87,7 +87,7 @@ def ref_commit(
     tag, branch = f"refs/tags/{ref}", f"refs/heads/{ref}"
     whole = [f"{ref}^{{}}", ref] if ref == "HEAD" or ref.startswith("refs/") else []
     names = [f"{tag}^{{}}", tag, branch, *whole]
-    found = _refs(place, *names)
+    found = _refs(place, *names, what=ref)
     commit = next((found[name] for name in names if name in found), None)
     if commit is None:
         raise SourceError(
@@ -162,14 +162,19 @@ def lock_git(
 
 def _answers(place: str) -> bool:
     try:
-        _refs(place, "HEAD")
+        _refs(place, "HEAD", what="HEAD")
     except UnreachableError:
         return False
     return True
 
 
-def _refs(place: str, *names: str) -> dict[str, str]:
+def _refs(place: str, *names: str, what: str) -> dict[str, str]:
     """Return name -> object id of a repository's references.
+
+    Args:
+        place: its address.
+        names: of references.
+        what: how people call what is looked up.
 
     Raises:
         UnreachableError: it does not answer.
@@ -180,10 +185,9 @@ def _refs(place: str, *names: str) -> dict[str, str]:
     asked = git("ls-remote", "--quiet", place, *names, plain=False)
     if asked.returncode != 0:
         raise UnreachableError(
-            f"the repository does not answer: {last_word(asked)}",
+            f"{what} is not known, and the repository does not answer: {last_word(asked)}",
             where=redacted(place),
-            hint=f"try `git ls-remote {redacted(place)}`; proxies and credentials come from your git "
-            "configuration, another place from --mirror",
+            hint=ACCESS,
         )
     found = {}
     for line in asked.stdout.decode(errors="replace").splitlines():

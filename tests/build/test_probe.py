@@ -23,6 +23,7 @@ from orchestrator.jobs.images import images
 from orchestrator.jobs.pick import Pick
 from orchestrator.jobs.units import Record, Unit
 from orchestrator.model.arch import parse_request
+from orchestrator.model.lock import LockedSource
 from orchestrator.model.recipe import ModulePolicy, Probe
 from orchestrator.plan.planner import decide, keyed_steps
 
@@ -142,6 +143,35 @@ def test_one_that_goes_wrong_stops_no_other(tmp_path: Path) -> None:
     exit_code, rows, _ = probed(stack)
     assert {name: row["result"] for name, row in rows.items()} == {"a": "failed", "b": "falls-short"}
     assert exit_code == 1, "the earlier stage of the two"
+
+
+@pytest.mark.parametrize("gone", [False, True])
+def test_one_for_which_the_machine_is_not_fit_stops_no_other(tmp_path: Path, *, gone: bool) -> None:
+    stack = PureStack(tmp_path)
+    stack.project("a", code=NVCC, build=DEVICE.format(probe="unit: x.cu"))
+    stack.project("b", build='{compiler: {gcc: ">=99", clang: ">=99"}}')
+    if gone:
+        recipe = stack.recipes / "b.yaml"
+        text = recipe.read_text().replace("local: projects/b", f"git: '{(tmp_path / 'gone').as_uri()}'")
+        recipe.write_text(text.replace("sources:\n", "sources:\n  more: {git: 'file:///nowhere'}\n"))
+        stack.sources["b"] = {
+            "main": LockedSource(commit="1" * 40, submodules={}),
+            "more": LockedSource(commit="2" * 40, submodules={}),
+        }
+    exit_code, rows, err = probed(stack)
+    assert {name: row["result"] for name, row in rows.items()} == {"a": "falls-short", "b": "unfit"}
+    assert exit_code == (5 if gone else 4), "the earliest stage of all"
+    assert "b needs gcc >=99 or clang >=99, and the host compiler is" in rows["b"]["note"]
+    assert ("source main cannot be had" in rows["b"]["note"]) == gone
+    assert "error: b needs gcc >=99" in err
+    assert "apt install g++-99" in err
+    listed = [line for line in err.splitlines() if line.startswith("    source ")]
+    assert [line.split()[1:4] for line in listed] == [
+        ["more:", "commit", "2" * 40],
+        ["main:", "commit", "1" * 40],
+    ][: 2 * gone]
+    ran = stack.run()
+    assert (ran.code, ran.actions, list(stack.home.glob("artifacts/*"))) == (4, {}, [])
 
 
 @pytest.mark.skipif(shutil.which("ninja") is None, reason="no ninja on PATH")

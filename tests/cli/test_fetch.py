@@ -120,7 +120,7 @@ def test_locked_refuses_what_the_lock_does_not_hold(tagged: Tagged) -> None:
     for command in ("plan", "fetch"):
         said = tagged.say(command, "all", "--locked")
         assert said.code == 2
-        assert "base has no key: source main is unresolved" in said.err
+        assert "base has no key: source main (tag v1) is unresolved" in said.err
     assert tagged.say("fetch", "all").code == 0
     assert tagged.say("plan", "all", "--locked").code == 2, "what this machine read is not the stack's lock"
     tagged.sources["base"] = {"main": LockedSource(commit=tagged.commit, tag="v1")}

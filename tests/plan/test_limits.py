@@ -29,7 +29,10 @@ def test_taken(arch: str) -> None:
 @pytest.mark.parametrize(
     ("arch", "told"),
     [
-        ("12.1", "vllm cannot be built for 12.1: of 12.x it takes 12.xa or 12.xf only, not 12.1: kernels stay empty"),
+        (
+            "12.1",
+            "cannot be built for 12.1: of 12.x it takes 12.xa or 12.xf only, not 12.1: kernels stay empty",
+        ),
         (
             "9.0a;12.0",
             "built for 9.0a;12.0: of 12.x it takes 12.xa or 12.xf only, not 12.0: kernels stay empty",
@@ -49,7 +52,7 @@ def test_refused(arch: str, told: str) -> None:
 def test_an_arch_without_suffix_can_be_what_is_wanted() -> None:
     plain = ArchLimit(major=9, suffixes=("none",), reason="r", instead="9.0")
     refuse_beyond(parse_request("9.0;12.1a").entries, [plain], name="x")
-    with pytest.raises(ArchError, match="takes what has no suffix only, not 9.0a"):
+    with pytest.raises(ArchError, match=r"takes what has no suffix only, not 9\.0a"):
         refuse_beyond(parse_request("9.0a").entries, [plain], name="x")
 
 

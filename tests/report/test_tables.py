@@ -10,6 +10,7 @@ import pytest
 from rich.console import Console
 from samples import KERNELS, STACK, locked_file, plan_inputs, with_locked, with_recipe
 
+from orchestrator.build.probed import Probed
 from orchestrator.model.recipe import BuildEstimate
 from orchestrator.model.stack import with_prebuilt
 from orchestrator.plan.forecast import Forecast
@@ -20,6 +21,8 @@ from orchestrator.report.tables import (
     plan_heading,
     plan_table,
     prebuilt_lines,
+    print_lines,
+    probe_table,
     run_table,
 )
 
@@ -30,7 +33,7 @@ GIB = 2**30
 ROWS = (
     Row("pytorch", "2.14.1", "prebuilt"),
     Row("causal-conv1d", "1.7.0", "built", 296.4, 664.0, 3_100_000_000, "sm_121a 3/3", wheels=("x.whl",)),
-    Row("flashmla", "1.0.0", "not-applicable", note="not for 12.1a, only for 9.0a; instead: Triton MLA"),
+    Row("flashmla", "1.0.0", "not-applicable", note="made for 9.0a only; instead: Triton MLA"),
 )
 
 
@@ -65,6 +68,41 @@ def test_nothing_of_a_plan_is_cut_off(width: int) -> None:
     assert plan_heading(plan, "CUDA 13.0.88").startswith(
         "stack demo, arch 12.1a, linux-x86_64, Python 3.12\n"
     )
+
+
+@pytest.mark.parametrize("width", [80, 120])
+def test_each_row_of_a_probe_is_one_line(width: int) -> None:
+    rows = (
+        Probed(
+            component="flash-attn",
+            version="2.8.3.post2",
+            result="passes",
+            unit="src/flash_fwd_hdim128_bf16_sm80.cu",
+            images=("sm_121a",),
+            cpu_s=156.0,
+            peak_bytes=4 * GIB,
+            coverage="sm_121a 1/1",
+        ),
+        Probed(component="causal-conv1d", version="1.7.0", result="not-applicable"),
+    )
+    first, *lines = shown(probe_table(rows), width)
+    assert first.split() == ["component", "version", "asked", "for", "CPU", "peak", "result"]
+    assert [line.split("  ")[0] for line in lines] == ["flash-attn", "causal-conv1d"]
+    assert lines[0].endswith("sm_121a    2 min 36 s  4.0 GiB  passes: sm_121a 1/1")
+
+
+@pytest.mark.parametrize("terminal", [True, False])
+def test_where_a_person_reads_lines_are_divided_between_words(*, terminal: bool) -> None:
+    text = "note    flashmla: made for 9.0a only\nstate   /a/path-that/is-longer/than-a/line-is"
+    stream = io.StringIO()
+    print_lines(Console(file=stream, width=24, force_terminal=terminal, highlight=False), text, indent=8)
+    expected = [
+        "note    flashmla: made",
+        "        for 9.0a only",
+        "state",
+        "        /a/path-that/is-longer/than-a/line-is",
+    ]
+    assert stream.getvalue().splitlines() == (expected if terminal else text.splitlines())
 
 
 def test_what_a_prebuilt_saves_and_costs() -> None:

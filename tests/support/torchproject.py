@@ -90,6 +90,13 @@ components:
 """
 
 
+TRITON = """\
+schema: sparkbuild.recipe/1
+name: triton
+summary: A stand-in
+"""
+
+
 @dataclass(frozen=True)
 class TorchProject:
     """All of it below `root`."""
@@ -168,6 +175,8 @@ class TorchProject:
             },
         )
         (stacks / lock_file(stack.name, target)).write_bytes(lock_bytes(lock))
+        # The shipped recipe expects of a published triton what a stand-in does not hold.
+        (stacks.parent / "triton.yaml").write_text(TRITON)
 
     def _libraries(self) -> list[LockedFile]:
         made = []
