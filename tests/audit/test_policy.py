@@ -259,6 +259,8 @@ def test_a_unit_for_one_of_two_families_is_no_fault_of_the_other() -> None:
 def test_a_module_with_nothing_for_one_of_two_families_is() -> None:
     only = scanned(container(entry(2, 90)) * 2, "k.so")
     assert on_both([Expectation("*.so", "native")], only)[SPARK] == [("k.so", "not-native")]
+    wide = Expectation("*.so", "native", required=False)
+    assert on_both([wide], only)[SPARK] == [("k.so", "for-other-devices")]
     nobodys = scanned(container(entry(2, 90), entry(2, 121)) + container(entry(2, 80)), "k.so")
     found = on_both([Expectation("*.so", "native")], nobodys)
     assert found == {HOPPER: [("k.so", "not-native")], SPARK: [("k.so", "not-native")]}
