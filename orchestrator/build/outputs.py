@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from orchestrator.plan.steps import Step
 
 
+ANY_WHEEL = "*.whl"
+"""What a step yields if its recipe says nothing else."""
 RESERVED = frozenset({"manifest.json", "simple", "sparkbuild.json"})
 """Names that the store and dist need for their own files."""
 
@@ -27,6 +29,8 @@ def _outputs(step: Step, out: Path) -> list[Path]:
     for pattern in recipe.build.outputs:
         # A link could lead anywhere, and a folder is no wheel.
         matches = sorted(path for path in out.glob(pattern) if path.is_file() and not path.is_symlink())
+        if not matches and recipe.build.wheels and pattern == ANY_WHEEL:
+            continue  # all that the step yields is packed
         if not matches:
             raise BuildFailedError(
                 f"the build left nothing that matches {pattern}",

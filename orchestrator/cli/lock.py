@@ -139,6 +139,8 @@ def _make(catalog: Catalog, stack: str, target: Target, folder: Path, mirrors: M
 
     value = catalog.stack(stack)
     path = folder / lock_file(stack, target)
+    with disk_errors(folder):  # before minutes are spent, not after
+        folder.mkdir(parents=True, exist_ok=True)
     former = _former(path)
     with closing(lines()) as emit:
         lock = make_lock(
@@ -150,8 +152,6 @@ def _make(catalog: Catalog, stack: str, target: Target, folder: Path, mirrors: M
             mirrors=mirrors,
             former=former,
         )
-    with disk_errors(folder):
-        folder.mkdir(parents=True, exist_ok=True)
     write_bytes(path, lock_bytes(lock))
     return Made(target, path, new=former is None, changes=lock_changes(former, lock))
 

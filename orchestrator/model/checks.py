@@ -117,17 +117,11 @@ def _exceptions(policy: ModulePolicy, steps: Steps) -> Iterator[Problem]:
 
 
 def _limit(limit: ArchLimit, steps: Steps) -> Iterator[Problem]:
-    if not limit.suffixes and limit.at_most is None and limit.majors is None:
-        yield Problem(steps, "a limit that limits nothing", "suffixes, at_most or majors")
-    if limit.major is not None and limit.majors is not None:
-        yield Problem(
-            (*steps, "majors"), "a number of majors for one of them", "only one of major and majors"
-        )
-    for field in ("at_most", "majors"):
-        value = getattr(limit, field)
-        if value is not None and value < 1:
-            expected = "at least 1; `applies` says what a component cannot be built for"
-            yield Problem((*steps, field), shown(str(value)), expected)
+    if not limit.suffixes and limit.at_most is None:
+        yield Problem(steps, "a limit that limits nothing", "suffixes or at_most")
+    if limit.at_most == 0:
+        expected = "at least 1; `applies` says what a component cannot be built for"
+        yield Problem((*steps, "at_most"), shown("0"), expected)
     yield from check.once(limit.suffixes, (*steps, "suffixes"))
     for field in ("reason", "instead"):
         if not getattr(limit, field).strip():

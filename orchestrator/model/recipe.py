@@ -67,12 +67,10 @@ class Needs(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
 
 
 class ArchLimit(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """What the entries of a request must be; one that breaks it is refused before anything runs."""
+    """What the entries of one major must be; a request that breaks it is refused before anything runs."""
 
-    major: int | None = None
-    """Such as 12: every entry 12.x that reaches the component. None: all entries."""
-    majors: int | None = None
-    """How many majors the entries may have; None: any number."""
+    major: int
+    """Such as 12: every entry 12.x that reaches the component."""
     suffixes: tuple[Literal["a", "f", "none"], ...] = ()
     """Suffixes that an entry may have; `none` is an arch without one. Empty: any."""
     at_most: int | None = None

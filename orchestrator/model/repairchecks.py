@@ -25,6 +25,10 @@ def links(found: dict[str, str], steps: Steps) -> Iterator[Problem]:
         for problem in check.inside(name, (*steps, name)):
             yield Problem(problem.steps, problem.found, problem.expected, key=True)
         yield from _placed(target, (*steps, name))
+        above = next((other for other in found if name.startswith(f"{other}/")), None)
+        if above is not None:
+            text = f"{name!r}, below the link {above!r}"
+            yield Problem((*steps, name), text, "a place of its own", key=True)
 
 
 def repair(found: Repair, steps: Steps) -> Iterator[Problem]:

@@ -26,15 +26,10 @@ def refuse_beyond(entries: tuple[Entry, ...], limits: Sequence[ArchLimit], *, na
         ArchError: with the recipe's reason, and what to ask for.
     """
     for limit in limits:
-        own = tuple(entry for entry in entries if limit.major in (None, entry.arch.major))
+        own = tuple(entry for entry in entries if entry.arch.major == limit.major)
         wrong = tuple(entry for entry in own if (entry.arch.suffix or "none") not in limit.suffixes)
-        majors = sorted({entry.arch.major for entry in own})
-        of = "it takes" if limit.major is None else f"of {limit.major}.x it takes"
         if wrong and limit.suffixes:
-            what = f"{of} {_told(limit)} only, not {normal_form(wrong)}"
-        elif limit.majors is not None and len(majors) > limit.majors:
-            told = " and ".join(f"{major}.x" for major in majors)
-            what = f"{told} are {len(majors)} majors, and one wheel takes at most {limit.majors}"
+            what = f"of {limit.major}.x it takes {_told(limit)} only, not {normal_form(wrong)}"
         elif limit.at_most is not None and len(own) > limit.at_most:
             what = f"{normal_form(own)} are {len(own)} entries, and it takes at most {limit.at_most}"
         else:
@@ -47,6 +42,7 @@ def refuse_beyond(entries: tuple[Entry, ...], limits: Sequence[ArchLimit], *, na
 
 
 def _told(limit: ArchLimit) -> str:
-    of = "" if limit.major is None else f"{limit.major}.x"
-    words = ("what has no suffix" if suffix == "none" else f"{of}{suffix}" for suffix in limit.suffixes)
+    words = (
+        "what has no suffix" if suffix == "none" else f"{limit.major}.x{suffix}" for suffix in limit.suffixes
+    )
     return " or ".join(words)

@@ -282,7 +282,7 @@ class _Parser:
         else:
             raise self.malformed(
                 index,
-                f"two names: {old!r} and {new!r}",
+                f"two names: {_name(old)} and {_name(new)}",
                 "make it with `git diff --no-renames` (a/FILE, b/FILE)",
             )
         path = found.decode("utf-8", "surrogateescape")
@@ -342,3 +342,7 @@ class _Parser:
 def split_lines(data: bytes) -> list[bytes]:
     """Split at newlines only; a carriage return belongs to its line."""
     return [line for line in re.split(rb"(?<=\n)", data) if line]
+
+
+def _name(name: bytes) -> str:
+    return name.decode("utf-8", "backslashreplace")

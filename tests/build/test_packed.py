@@ -51,6 +51,13 @@ def test_it_is_served_beside_the_built_one(pure: PureStack) -> None:
     assert pure.run().actions == {"base": "reuse"}
 
 
+def test_a_step_may_yield_nothing_but_what_is_packed(pure: PureStack) -> None:
+    pure.project("base", build=json.dumps(BUILD | {"backend": "commands"}))
+    ran = pure.run()
+    assert ran.actions == {"base": "built"}, ran.err
+    assert [path.name for path in pure.dist.glob("*.whl")] == ["base_extra-1.0-py3-none-any.whl"]
+
+
 def test_another_text_builds_again(pure: PureStack) -> None:
     assert pure.run().actions == {"base": "built"}
     (pure.recipes / "base/extra.py").write_text("answer = 43\n")

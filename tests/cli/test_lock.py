@@ -132,6 +132,12 @@ def test_all_targets_of_the_stack_and_their_check(shell: Shell) -> None:
     assert "stale" in stale.err
 
 
+def test_a_folder_that_cannot_be_written_is_told_before_anything_is_resolved(shell: Shell) -> None:
+    refused = shell("--platform", "linux-x86_64", "--python", "3.12", "--output", "/proc/no")
+    assert refused.code == 4
+    assert "/proc/no" in refused.err
+
+
 def test_a_damaged_lock_is_replaced(shell: Shell) -> None:
     shell("--platform", "linux-x86_64", "--python", "3.12")
     path = shell.folder / "stacks" / shell.files()[0]

@@ -53,6 +53,7 @@ def test_a_library_of_one_platform_is_left_out_on_the_other(tmp_path: Path) -> N
         ("links: {a: /usr/lib/libm.so}", "build.links.a: found '/usr/lib/libm.so'"),
         ('links: {a: "{src}/../b"}', "build.links.a"),
         ('links: {a: "{home}/b"}', "found {home}, expected one of {requires}"),
+        ('links: {a: "{src}/a", a/b: "{src}/b"}', "found 'a/b', below the link 'a'"),
         ("repair: {}", "build.repair: found nothing to do"),
         ("repair: {bundle: [{file: libgomp, into: lib}]}", "a library's name such as libgomp.so.1"),
         ("repair: {bundle: [{file: /usr/lib/libgomp.so.1, into: lib}]}", "build.repair.bundle[0].file"),

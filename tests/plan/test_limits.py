@@ -19,13 +19,6 @@ ONE = ArchLimit(
 )
 
 
-def test_one_major_alone() -> None:
-    one = ArchLimit(majors=1, reason="one number holds for all", instead="10.x or 12.x alone")
-    refuse_beyond(parse_request("12.0f;12.1a").entries, [one], name="qutlass")
-    with pytest.raises(ArchError, match=r"10\.x and 12\.x are 2 majors, and one wheel takes at most 1"):
-        refuse_beyond(parse_request("10.0f;12.1a").entries, [one], name="qutlass")
-
-
 @pytest.mark.parametrize(
     "arch", ["12.1a", "12.0f", "12.1f", "9.0a;12.1a", "10.0f;12.1a", "9.0;10.0", "12.1a+PTX"]
 )

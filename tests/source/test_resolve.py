@@ -374,7 +374,7 @@ def test_constraints_hold_in_every_part(shelf: Shelf, home: Home) -> None:
 
 
 @pytest.mark.network
-@pytest.mark.parametrize("platform", ["linux-x86_64", "linux-aarch64"])
+@pytest.mark.parametrize("platform", [pytest.param("linux-x86_64", marks=pytest.mark.soak), "linux-aarch64"])
 def test_the_closure_of_vllm_and_who_cannot_be_in_it(home: Home, platform: str) -> None:
     def bare(name: str) -> Recipe:
         return Recipe(schema="sparkbuild.recipe/1", name=name, summary="s")
