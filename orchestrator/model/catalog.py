@@ -271,6 +271,10 @@ class Catalog:
             if path.is_file():
                 return path
         command = f"`{lock_command(stack, target)}`"
+        if not self.lock_place(stack).writable:  # an installation's data folder is not for new locks
+            command = (
+                f"`{lock_command(stack, target)} --output DIR/stacks`, with `--recipes DIR` from then on,"
+            )
         pythons = self.stack(stack).pythons
         hint = f"{command} makes it"
         if target.python not in pythons:

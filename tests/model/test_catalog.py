@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import subprocess
 import sys
@@ -291,6 +292,14 @@ def test_a_missing_lock_names_the_command(checkout: Path) -> None:
     command = "sparkbuild lock --stack base --platform linux-aarch64 --python 3.13"
     assert command in (caught.value.hint or "")
     assert (caught.value.where or "").endswith("recipes/stacks/base.linux-aarch64.cp313.lock")
+
+
+def test_an_installation_is_told_where_else_a_lock_can_lie(checkout: Path) -> None:
+    places = tuple(dataclasses.replace(place, writable=False) for place in catalog(checkout).places)
+    found = Catalog(places)
+    with pytest.raises(LockError) as caught:
+        found.lock("base", Target("linux-aarch64", "3.13"))
+    assert "--python 3.13 --output DIR/stacks`, with `--recipes DIR`" in (caught.value.hint or "")
 
 
 def test_a_python_that_a_stack_is_not_for_is_told_which_and_what_else(checkout: Path) -> None:
