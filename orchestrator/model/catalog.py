@@ -273,7 +273,7 @@ class Catalog:
         command = f"`{lock_command(stack, target)}`"
         if not self.lock_place(stack).writable:  # an installation's data folder is not for new locks
             command = (
-                f"`{lock_command(stack, target)} --output DIR/stacks`, with `--recipes DIR` from then on,"
+                f"`{lock_command(stack, target)} --output DIR/stacks` (and `--recipes DIR` from then on)"
             )
         pythons = self.stack(stack).pythons
         hint = f"{command} makes it"

@@ -299,7 +299,7 @@ def test_an_installation_is_told_where_else_a_lock_can_lie(checkout: Path) -> No
     found = Catalog(places)
     with pytest.raises(LockError) as caught:
         found.lock("base", Target("linux-aarch64", "3.13"))
-    assert "--python 3.13 --output DIR/stacks`, with `--recipes DIR`" in (caught.value.hint or "")
+    assert "--python 3.13 --output DIR/stacks` (and `--recipes DIR`" in (caught.value.hint or "")
 
 
 def test_a_python_that_a_stack_is_not_for_is_told_which_and_what_else(checkout: Path) -> None:
